@@ -1,0 +1,3 @@
+module github.com/rouse-run/rouse
+
+go 1.26

@@ -11,34 +11,34 @@ type Code string
 
 // The codes. Info tells what each means on every surface.
 const (
-	CodeInvalid          Code = "invalid"           // the caller sent something that cannot be used
-	CodeUsage            Code = "usage"             // the command line was wrong
-	CodeNotFound         Code = "not_found"         // there is no such thing, or it is somebody else's
-	CodeConflict         Code = "conflict"          // somebody else changed it first
-	CodeBusy             Code = "busy"              // the thread has an open run
-	CodeFenced           Code = "fenced"            // another owner has taken the run over
-	CodeUnauthorized     Code = "unauthorized"      // who calls is not known
-	CodeDenied           Code = "denied"            // who calls, or what is called, is not allowed
-	CodeUncertain        Code = "uncertain"         // an unsafe call may or may not have happened
-	CodeBudget           Code = "budget"            // a limit that was set for the run is used up
-	CodeTooLarge         Code = "too_large"         // more bytes than a named limit
-	CodeCanceled         Code = "canceled"          // somebody asked to stop
-	CodeTimeout          Code = "timeout"           // it took longer than a named limit
-	CodeRateLimited      Code = "rate_limited"      // the provider asks to come back later
-	CodeOverloaded       Code = "overloaded"        // the provider, or our own limit, has no room now
-	CodeProvider         Code = "provider"          // the provider failed or could not be reached
-	CodeProviderAuth     Code = "provider_auth"     // the provider refused our key
-	CodeProviderRefused  Code = "provider_refused"  // the provider refused the request itself
-	CodeProviderOutput   Code = "provider_output"   // the provider answered something that cannot be read
-	CodeStreamCut        Code = "stream_cut"        // the answer broke off
-	CodeContextOverflow  Code = "context_overflow"  // the request does not fit into the model's window
-	CodeToolFailed       Code = "tool_failed"       // a tool reported an error
-	CodeUnsupported      Code = "unsupported"       // it exists but cannot do this
-	CodeNondeterministic Code = "nondeterministic"  // a replay went another way than the journal
-	CodeCorrupt          Code = "corrupt"           // stored data cannot be read
-	CodeSchemaVersion    Code = "schema_version"    // stored data is of another version
-	CodeStorage          Code = "storage"           // the store failed: disk full, no permission, I/O error
-	CodeInternal         Code = "internal"          // a fault of ours, or a panic in user code
+	CodeInvalid          Code = "invalid"          // the caller sent something that cannot be used
+	CodeUsage            Code = "usage"            // the command line was wrong
+	CodeNotFound         Code = "not_found"        // there is no such thing, or it is somebody else's
+	CodeConflict         Code = "conflict"         // somebody else changed it first
+	CodeBusy             Code = "busy"             // the thread has an open run
+	CodeFenced           Code = "fenced"           // another owner has taken the run over
+	CodeUnauthorized     Code = "unauthorized"     // who calls is not known
+	CodeDenied           Code = "denied"           // who calls, or what is called, is not allowed
+	CodeUncertain        Code = "uncertain"        // an unsafe call may or may not have happened
+	CodeBudget           Code = "budget"           // a limit that was set for the run is used up
+	CodeTooLarge         Code = "too_large"        // more bytes than a named limit
+	CodeCanceled         Code = "canceled"         // somebody asked to stop
+	CodeTimeout          Code = "timeout"          // it took longer than a named limit
+	CodeRateLimited      Code = "rate_limited"     // the provider asks to come back later
+	CodeOverloaded       Code = "overloaded"       // the provider, or our own limit, has no room now
+	CodeProvider         Code = "provider"         // the provider failed or could not be reached
+	CodeProviderAuth     Code = "provider_auth"    // the provider refused our key
+	CodeProviderRefused  Code = "provider_refused" // the provider refused the request itself
+	CodeProviderOutput   Code = "provider_output"  // the provider answered something that cannot be read
+	CodeStreamCut        Code = "stream_cut"       // the answer broke off
+	CodeContextOverflow  Code = "context_overflow" // the request does not fit into the model's window
+	CodeToolFailed       Code = "tool_failed"      // a tool reported an error
+	CodeUnsupported      Code = "unsupported"      // it exists but cannot do this
+	CodeNondeterministic Code = "nondeterministic" // a replay went another way than the journal
+	CodeCorrupt          Code = "corrupt"          // stored data cannot be read
+	CodeSchemaVersion    Code = "schema_version"   // stored data is of another version
+	CodeStorage          Code = "storage"          // the store failed: disk full, no permission, I/O error
+	CodeInternal         Code = "internal"         // a fault of ours, or a panic in user code
 )
 
 // Error is the one error type that crosses package borders.

@@ -1,9 +1,10 @@
 package rouse
 
 import (
-	"crypto/rand"
+	crand "crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
-	"io"
+	"math/rand/v2"
 	"time"
 )
 
@@ -45,30 +46,38 @@ func UUIDv7(t time.Time, r [10]byte) string {
 	return string(b[:])
 }
 
+// SystemRand is the machine's cryptographic source of random numbers, as a
+// rand.Source. It never fails.
+type SystemRand struct{}
+
+// Uint64 returns 64 random bits.
+func (SystemRand) Uint64() uint64 {
+	var b [8]byte
+	_, _ = crand.Read(b[:]) // documented to never return an error
+	return binary.LittleEndian.Uint64(b[:])
+}
+
 // NewIDs returns an IDs that makes UUIDs of version 7 from a clock and a source
-// of randomness. Nil means the system's clock and crypto/rand. It is as safe for
+// of randomness. Nil means SystemClock and SystemRand. It is as safe for
 // concurrent use as the two are; the defaults are.
-func NewIDs(c Clock, random io.Reader) IDs {
+func NewIDs(c Clock, random rand.Source) IDs {
 	if c == nil {
 		c = SystemClock{}
 	}
 	if random == nil {
-		random = rand.Reader
+		random = SystemRand{}
 	}
 	return &uuids{c, random}
 }
 
 type uuids struct {
 	clock  Clock
-	random io.Reader
+	random rand.Source
 }
 
 func (u *uuids) NewID() string {
 	var r [10]byte
-	if _, err := io.ReadFull(u.random, r[:]); err != nil {
-		// crypto/rand never fails; a source that a test supplies may run dry, and
-		// an id without randomness is still an id of that moment.
-		r = [10]byte{}
-	}
+	binary.LittleEndian.PutUint64(r[:8], u.random.Uint64())
+	binary.LittleEndian.PutUint16(r[8:], uint16(u.random.Uint64())) //nolint:gosec // 16 random bits are wanted
 	return UUIDv7(u.clock.Now(), r)
 }

@@ -34,6 +34,7 @@ const (
 
 	EventStep       EventType = "step"        // draw: a frame moved
 	EventStepFailed EventType = "step.failed" // fact: a frame ended with an error
+	EventDrawFailed EventType = "draw.failed" // draw: something that was asked of the outside failed
 	EventOnce       EventType = "once"        // draw: the result of something that is done once
 	EventClock      EventType = "clock"       // draw: a time that a step asked for
 	EventState      EventType = "state"       // draw: keyed state changed
@@ -68,8 +69,14 @@ type Event struct {
 	Path  string
 	Class Class
 	Type  EventType
+	// Key names the effect within its frame's step that this event belongs to: an
+	// intent, a receipt, a thing done once. Empty for every other event.
+	Key string
 	// At is UTC with millisecond precision; zero for a delta.
 	At time.Time
+	// Sum chains the stored events of a run: a checksum over this event and the
+	// Sum of the one before. Zero for a delta.
+	Sum uint64
 	// Data is the payload of a fact or a draw: one JSON object whose shape follows from Type.
 	Data json.RawMessage
 	// Delta is the payload of a delta.
@@ -105,7 +112,9 @@ type eventJSON struct {
 	Path   string          `json:"path,omitempty"`
 	Class  Class           `json:"class"`
 	Type   EventType       `json:"type"`
+	Key    string          `json:"key,omitempty"`
 	At     *time.Time      `json:"at,omitempty"`
+	Sum    uint64          `json:"sum,omitempty,string"`
 	Data   json.RawMessage `json:"data,omitempty"`
 	Delta  *Delta          `json:"delta,omitempty"`
 }
@@ -113,7 +122,7 @@ type eventJSON struct {
 // MarshalJSON encodes e as one object: seq, thread, run, path, class, type, at
 // (RFC 3339), and data or delta.
 func (e Event) MarshalJSON() ([]byte, error) {
-	j := eventJSON{Seq: e.Seq, Thread: e.Thread, Run: e.Run, Path: e.Path, Class: e.Class, Type: e.Type, Data: e.Data}
+	j := eventJSON{Seq: e.Seq, Thread: e.Thread, Run: e.Run, Path: e.Path, Class: e.Class, Type: e.Type, Key: e.Key, Sum: e.Sum, Data: e.Data}
 	if !e.At.IsZero() {
 		j.At = &e.At
 	}
@@ -129,7 +138,7 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &j); err != nil {
 		return err
 	}
-	*e = Event{Seq: j.Seq, Thread: j.Thread, Run: j.Run, Path: j.Path, Class: j.Class, Type: j.Type, Data: j.Data}
+	*e = Event{Seq: j.Seq, Thread: j.Thread, Run: j.Run, Path: j.Path, Class: j.Class, Type: j.Type, Key: j.Key, Sum: j.Sum, Data: j.Data}
 	if j.At != nil {
 		e.At = j.At.UTC()
 	}

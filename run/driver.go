@@ -89,20 +89,24 @@ func (r *runner) wall(ctx context.Context, f *frame) (context.Context, context.C
 // the run go.
 func (r *runner) before(ctx context.Context, f *frame) error {
 	if r.replay != nil {
-		if err, ok := r.replay.failedBefore(f); ok {
-			return r.fail(ctx, f, err, true)
+		if how, ok := r.replay.endedOutside(f); ok {
+			f.taken = how.Decided
+			if how.Cut {
+				r.charge(f, how.Spent.Add(Meter{Steps: 1}))
+			}
+			return r.fail(ctx, f, how.Error.Err(), *how)
 		}
 	} else if ctx.Err() != nil {
 		if errors.Is(context.Cause(ctx), ErrDetach) {
 			return ErrDetach
 		}
-		return r.fail(ctx, f, cancelError(ctx), true)
+		return r.fail(ctx, f, cancelError(ctx), failedData{Before: true})
 	}
 	if f.state != frameReady {
 		return nil
 	}
 	if err := r.spend(f, Meter{Steps: 1}); err != nil {
-		return r.fail(ctx, f, err, true)
+		return r.fail(ctx, f, err, failedData{Before: true})
 	}
 	return nil
 }
@@ -130,7 +134,8 @@ func (r *runner) step(ctx context.Context, f *frame) error {
 		}
 	}
 	if err != nil {
-		return r.fail(ctx, f, doError(ctx, err), false)
+		err, cut := doError(ctx, err)
+		return r.fail(ctx, f, err, failedData{Cut: cut})
 	}
 	return nil
 }
@@ -149,13 +154,17 @@ func (r *runner) broken(ctx context.Context, err error) error {
 	return nil
 }
 
-// doError is what a failed Do is recorded as: the reason for which ctx ended,
-// when it failed because of that.
-func doError(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || rouse.CodeOf(err) == rouse.CodeCanceled) {
-		return cancelError(ctx)
+// doError is what a failed Do is recorded as; cut tells that it failed because
+// ctx ended, and then the error says why that was.
+func doError(ctx context.Context, err error) (e error, cut bool) {
+	if err == nil || ctx.Err() == nil {
+		return err, false
 	}
-	return err
+	cause := context.Cause(ctx)
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, cause) || rouse.CodeOf(err) == rouse.CodeCanceled {
+		return cancelError(ctx), true
+	}
+	return err, false
 }
 
 // move commits what a Do decided. An error that is not the journal's means that
@@ -342,9 +351,9 @@ func (r *runner) prepareKeyed(ctx context.Context, f *frame) (delta json.RawMess
 	return delta, publish, err
 }
 
-// fail ends f, and whatever is still open below it, with err. before tells that
-// no Do was executed for it.
-func (r *runner) fail(ctx context.Context, f *frame, err error, before bool) error {
+// fail ends f, and whatever is still open below it, with err. how says whether
+// its Do was executed.
+func (r *runner) fail(ctx context.Context, f *frame, err error, how failedData) error {
 	e := asError(err)
 	var events []rouse.Event
 	var frames []*frame
@@ -358,7 +367,7 @@ func (r *runner) fail(ctx context.Context, f *frame, err error, before bool) err
 	})
 	events = f.take(events, true)
 	f.batches = nil
-	events = append(events, newEvent(f, rouse.ClassFact, rouse.EventStepFailed, failedData{Visit: f.visit, Before: before, Decided: f.taken, Spent: r.takeOwn(f), Error: errorData(e)}))
+	events = append(events, newEvent(f, rouse.ClassFact, rouse.EventStepFailed, failedData{Visit: f.visit, Before: how.Before, Cut: how.Cut, Decided: f.taken, Spent: r.takeOwn(f), Error: errorData(e)}))
 	status := rouse.Status("")
 	if f.parent == nil {
 		status = rouse.StatusFailed

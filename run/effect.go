@@ -39,7 +39,7 @@ func (s Services) Draw(ctx context.Context, d Draw) (json.RawMessage, error) {
 		raw, err = s.r.replay.draw(ctx, s.f, d)
 	} else {
 		raw, err = call(ctx, "draw "+string(d.Type), d.Live)
-		err = doError(ctx, err)
+		err, _ = doError(ctx, err)
 	}
 	if err != nil {
 		s.f.record(failedDraw(s.f, d.Type, "", err), false)
@@ -115,7 +115,7 @@ func (s Services) Effect(ctx context.Context, e Effect) (json.RawMessage, error)
 		}
 	}
 	raw, err := call(ctx, "effect "+string(e.Type), e.Live)
-	if err = doError(ctx, err); err != nil {
+	if err, _ = doError(ctx, err); err != nil {
 		f.record(failedDraw(f, e.Type, e.Key, err), false)
 		return nil, err
 	}

@@ -191,16 +191,21 @@ func (d ErrorData) Err() *rouse.Error {
 }
 
 type failedData struct {
-	Visit   int       `json:"visit"`
-	Error   ErrorData `json:"error"`
-	Before  bool      `json:"before"` // the kernel ended the frame before its Do began
-	Decided []string  `json:"decided"`
-	Spent   *Meter    `json:"spent"`
+	Visit int       `json:"visit"`
+	Error ErrorData `json:"error"`
+	// Before tells that the kernel ended the frame before its Do began, Cut that
+	// its Do ended because the run was canceled or its time was up: what it had
+	// got to is known from the draws before this event and cannot be replayed.
+	Before  bool     `json:"before"`
+	Cut     bool     `json:"cut"`
+	Decided []string `json:"decided"`
+	Spent   *Meter   `json:"spent"`
 }
 
 func (d failedData) append(o *jsonx.Object) {
 	o.Int("visit", int64(d.Visit))
 	o.Bool("before", d.Before)
+	o.Bool("cut", d.Cut)
 	appendStrings(o, "decided", d.Decided)
 	object(o, "error", d.Error)
 	spent(o, d.Spent)

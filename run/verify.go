@@ -218,17 +218,22 @@ func (p *replayer) exhausted(f *frame) bool {
 	return !ok
 }
 
-func (p *replayer) failedBefore(f *frame) (error, bool) {
+// endedOutside returns how f ended, when that was for a reason from outside.
+func (p *replayer) endedOutside(f *frame) (*failedData, bool) {
 	evs, ok := p.ahead(f)
 	if !ok {
 		return nil, false
 	}
 	last := evs[len(evs)-1]
-	var d failedData
-	if last.Type != rouse.EventStepFailed || last.Decode(&d) != nil || !d.Before {
+	d := failedData{Spent: &Meter{}}
+	if last.Type != rouse.EventStepFailed || last.Decode(&d) != nil || !d.Before && !d.Cut {
 		return nil, false
 	}
-	return d.Error.Err(), true
+	for _, ev := range evs[:len(evs)-1] {
+		ev.drawn = true
+	}
+	p.tapes[f.path].pos += len(evs) - 1
+	return &d, true
 }
 
 // decidedNext returns the questions whose answers f's next step was given.
@@ -396,7 +401,7 @@ func (p *replayer) compare(ev *rouse.Event) error {
 			continue // handed out by answers, maybe to a later step
 		}
 		if want.Key != "" {
-			if !want.drawn && ev.Type != rouse.EventStepFailed {
+			if !want.drawn {
 				return p.fail(diverge(want, "the replay did not do "+want.Key, nil))
 			}
 			want.drawn = true

@@ -71,8 +71,9 @@ type timeouts struct {
 
 func (t *timeouts) Unwrap() Model { return t.m }
 
-func (t *timeouts) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, error] {
+func (t *timeouts) Stream(parent context.Context, req *Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
+		ctx := parent // each range has limits of its own
 		if t.cfg.Total > 0 {
 			var stop context.CancelFunc
 			ctx, stop = context.WithTimeoutCause(ctx, t.cfg.Total, t.total)

@@ -86,9 +86,9 @@ const (
 	failed
 )
 
-// breakerTable tells the next state; data, never written. From closed, a failure
-// leads to open only when it is the last of the allowed ones.
-var breakerTable = [...][3]breakerState{
+// breakerTable tells the next state. From closed, a failure leads to open only
+// when it is the last of the allowed ones.
+var breakerTable = [...][3]breakerState{ //nolint:gochecknoglobals // data, never written
 	closed:   {abandoned: closed, succeeded: closed, failed: open},
 	open:     {abandoned: open, succeeded: open, failed: open},
 	halfOpen: {abandoned: open, succeeded: closed, failed: open},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse"
+	"github.com/rouse-run/rouse/internal/safecall"
 	"github.com/rouse-run/rouse/model"
 	"github.com/rouse-run/rouse/model/modeltest"
 )
@@ -178,12 +179,14 @@ func TestBreakerSurvivesAPanic(t *testing.T) {
 		_, _ = ask(t.Context(), m)
 		<-time.After(30 * time.Second)
 		turn = modeltest.Say("x")
-		func() {
-			defer func() { _ = recover() }()
-			for range m.Stream(t.Context(), hello) {
-				panic("consumer")
+		if err := safecall.Do(t.Context(), "test", func(ctx context.Context) error {
+			for _, err := range m.Stream(ctx, hello) {
+				panic(err)
 			}
-		}()
+			return nil
+		}); !isCode(err, rouse.CodeInternal) {
+			t.Errorf("got %v", err)
+		}
 		<-time.After(30 * time.Second)
 		if _, err := ask(t.Context(), m); err != nil {
 			t.Errorf("the probe was never given back: %v", err)

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"sync"
@@ -116,12 +117,13 @@ func (t *timeouts) Stream(parent context.Context, req *Request) iter.Seq2[Chunk,
 
 // reason returns the limit that ended ctx, or err when none did.
 func (t *timeouts) reason(ctx context.Context, err error) error {
-	switch cause := context.Cause(ctx); cause {
-	case t.first, t.idle, t.total:
-		return cause
-	default:
-		return err
+	cause := context.Cause(ctx)
+	for _, limit := range [...]*rouse.Error{t.first, t.idle, t.total} {
+		if errors.Is(cause, limit) {
+			return limit
+		}
 	}
+	return err
 }
 
 // alarm is a timer that may not be there.

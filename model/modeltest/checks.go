@@ -109,7 +109,10 @@ func (t trial) lazy(ctx context.Context) error {
 	}
 	first := 0
 	for i := range 2 {
-		for range seq {
+		for _, err := range seq {
+			if err != nil {
+				break
+			}
 		}
 		switch n := t.Sent(); {
 		case i == 0 && n == 0:
@@ -132,8 +135,8 @@ func (t trial) breakOff(ctx context.Context) error {
 	for i, pairs := 0, 1; i < pairs && i < most; i++ {
 		n := 0
 		err := within(func() error {
-			for range t.Model.Stream(ctx, request()) {
-				if n++; n > i {
+			for _, err := range t.Model.Stream(ctx, request()) {
+				if n++; n > i || err != nil {
 					break
 				}
 			}

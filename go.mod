@@ -2,4 +2,6 @@ module github.com/rouse-run/rouse
 
 go 1.26
 
+require pgregory.net/rapid v1.3.0
+
 require go.uber.org/goleak v1.3.0

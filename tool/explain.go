@@ -44,12 +44,15 @@ func collect(e *jsonschema.ValidationError, v any, out *[]string) {
 		*out = append(*out, place(e)+expected(want, v, e.InstanceLocation))
 		return
 	}
+	if name, ok := e.ErrorKind.(*kind.PropertyNames); ok {
+		// the library's location of this kind is not reliable: it shares its memory
+		why := problems(&jsonschema.ValidationError{ErrorKind: &kind.Group{}, Causes: e.Causes}, name.Property)
+		*out = append(*out, "the property name "+quote(name.Property)+" is not allowed: "+strings.Join(why, "; "))
+		return
+	}
 	if len(e.Causes) > 0 {
 		for _, c := range e.Causes {
 			collect(c, v, out)
-		}
-		if name, ok := e.ErrorKind.(*kind.PropertyNames); ok {
-			*out = append(*out, place(e)+"the property name "+quote(name.Property)+" is not allowed")
 		}
 		return
 	}

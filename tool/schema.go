@@ -60,7 +60,7 @@ func compile(raw json.RawMessage) (*schema, error) {
 	if !typeIsObject(obj["type"]) {
 		return nil, errors.New(`/type: the schema's type must be "object"`)
 	}
-	const url = "urn:rouse:tool"
+	const url = "rouse:///arguments" // hierarchical, so that a relative $ref leads elsewhere
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(noLoader{})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -199,7 +200,7 @@ func (s *Subject) snapshot(ctx context.Context, n int, gate Gate) (Memory, error
 // readMemory collects garbage, gives free memory back and reads what is left, in KiB.
 func readMemory() (Memory, error) {
 	runtime.GC()
-	freeMemory()
+	debug.FreeOSMemory()
 	var ms runtime.MemStats
 	runtime.ReadMemStats(&ms)
 	rss, err := residentKiB()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
@@ -32,5 +31,3 @@ func residentKiB() (float64, error) {
 	}
 	return 0, fmt.Errorf("no VmRSS in /proc/self/status")
 }
-
-func freeMemory() { debug.FreeOSMemory() }

@@ -61,7 +61,7 @@ func childNamed(command string) childFunc {
 // serveChild runs a child and returns its exit code.
 func serveChild(child childFunc, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err := child(context.Background(), json.NewDecoder(stdin), stdout); err != nil {
-		fmt.Fprintln(stderr, err)
+		printf(stderr, "%v\n", err)
 		return exitError
 	}
 	return exitOK
@@ -121,7 +121,7 @@ func (j *job) do(ctx context.Context) (res outcome, err error) {
 		return res, fmt.Errorf("prepare: %w", err)
 	}
 	if j.Memory {
-		res.Memory, err = s.InFlight(ctx, j.Concurrency, httpGate{j.Server})
+		res.Memory, err = s.InFlight(ctx, j.Concurrency, httpGate{j.Server, &http.Client{Transport: workload.Transport()}})
 		return res, err
 	}
 	if _, err := s.Runs(ctx, j.Concurrency, j.Budget/4); err != nil {
@@ -158,7 +158,10 @@ func (j *job) startProfile() (stop func() error, err error) {
 }
 
 // httpGate is the gate of a mockllm server.
-type httpGate struct{ server string }
+type httpGate struct {
+	server string
+	client *http.Client
+}
 
 func (g httpGate) Held(ctx context.Context) (int64, error) {
 	var s mockllm.Stats
@@ -176,11 +179,11 @@ func (g httpGate) do(ctx context.Context, method, path string, out any) error {
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := g.client.Do(req)
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // it has been read
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s: %s", path, resp.Status)
 	}

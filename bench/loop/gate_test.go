@@ -68,7 +68,7 @@ func TestGate(t *testing.T) {
 			vs := judge(newReport(p), p.o)
 			var must, aims []string
 			for _, v := range vs {
-				what := strings.Join([]string{strings.Join(strings.Fields(v.rowKey.String())[:2], " "), v.Mode, v.rule()}, " ")
+				what := strings.Join([]string{strings.Join(strings.Fields(v.String())[:2], " "), v.Mode, v.rule()}, " ")
 				switch {
 				case v.OK:
 				case v.Aim:

@@ -43,22 +43,24 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func TestWholePass(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
+func passReport(t *testing.T, args ...string) report {
+	t.Helper()
 	var out, progress bytes.Buffer
-	code := run(t.Context(), []string{
-		"-scale", "0.02", "-reps", "2", "-workloads", "W1,W3,W3x,W5", "-c", "1,2", "-json", "-dir", dir, "-profile", dir,
-	}, &out, &progress)
-	if code != exitOK {
+	if code := run(t.Context(), append(args, "-json"), &out, &progress); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, progress.String())
 	}
 	var r report
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		t.Fatalf("%v: %s", err, out.String())
 	}
-	peers := len(allPeers())
-	if len(r.Runs) != 7*peers || len(r.Growth) != 2*peers || len(r.InFlight) != peers {
+	return r
+}
+
+func TestWholePass(t *testing.T) {
+	t.Parallel()
+	dir, peers := t.TempDir(), len(allPeers())
+	r := passReport(t, "-scale", "0.02", "-reps", "2", "-workloads", "W1,W3,W3x", "-c", "2", "-dir", dir, "-profile", dir)
+	if len(r.Runs) != 3*peers || len(r.Growth) != peers || len(r.InFlight) != 0 {
 		t.Errorf("%d, %d and %d rows for %d peers", len(r.Runs), len(r.Growth), len(r.InFlight), peers)
 	}
 	for _, x := range r.Runs {
@@ -69,18 +71,26 @@ func TestWholePass(t *testing.T) {
 			t.Errorf("the floor beside itself: %+v", x)
 		}
 	}
-	for _, x := range r.InFlight {
-		if x.Concurrency != 1000 || x.RSS.N != 2 || x.HeapStack.Min <= 1 {
-			t.Errorf("%+v", x)
-		}
-	}
 	left, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(left) != 2*7*peers {
+	if err != nil || len(left) != 2*3*peers {
 		t.Errorf("%d files, want two profiles for each peer and cell and nothing else: %v, %v", len(left), left, err)
 	}
 	for _, f := range left {
 		if fi, err := os.Stat(f); err != nil || fi.Size() == 0 || filepath.Ext(f) != ".pprof" {
 			t.Errorf("%s: %v", f, err)
+		}
+	}
+}
+
+func TestPassInFlight(t *testing.T) {
+	t.Parallel()
+	r := passReport(t, "-scale", "0.02", "-reps", "1", "-workloads", "W5", "-dir", t.TempDir())
+	if len(r.Runs) != len(allPeers()) || len(r.InFlight) != len(allPeers()) {
+		t.Fatalf("%d and %d rows", len(r.Runs), len(r.InFlight))
+	}
+	for _, x := range r.InFlight {
+		if x.Concurrency != 1000 || x.RSS.Min <= 1 || x.HeapStack.Min <= 1 || !x.RSSBeyond.Measured() || !x.HeapStackBeyond.Measured() {
+			t.Errorf("%+v", x)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func measureAll(ctx context.Context, o options, progress io.Writer) (*report, er
 	p := &pass{o: o, peers: peersFor(o.modes), server: s, progress: progress, samples: samples{}}
 	for _, mode := range o.modes {
 		if !hasMode(p.peers, mode) {
-			fmt.Fprintf(progress, "no peer for mode %s\n", mode)
+			printf(progress, "no peer for mode %s\n", mode)
 		}
 	}
 	for rep := range o.reps {
@@ -96,7 +96,7 @@ func (p *pass) repetition(ctx context.Context, rep int, visit func(context.Conte
 			if err != nil {
 				return fmt.Errorf("%s %s: %w", e.Name, c, err)
 			}
-			fmt.Fprintf(p.progress, "%d/%d %s %s: %s\n", rep+1, p.o.reps, c, e.Name, said)
+			printf(p.progress, "%d/%d %s %s: %s\n", rep+1, p.o.reps, c, e.Name, said)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -84,7 +85,7 @@ func runJob(ctx context.Context, j job, dir string) (res outcome, err error) {
 	if j.Dir, err = os.MkdirTemp(dir, "rouse-bench-"); err != nil {
 		return res, err
 	}
-	defer os.RemoveAll(j.Dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(j.Dir)) }()
 	cmd, err := command(ctx, measureCommand)
 	if err != nil {
 		return res, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -121,39 +122,52 @@ func perRound(s samples, c cell, peer string, f figure) []float64 {
 	return out
 }
 
+// write writes the report in one piece.
 func (r *report) write(w io.Writer, asJSON bool) error {
+	var b bytes.Buffer
 	if asJSON {
-		e := json.NewEncoder(w)
+		e := json.NewEncoder(&b)
 		e.SetIndent("", "  ")
-		return e.Encode(r)
+		if err := e.Encode(r); err != nil {
+			return err
+		}
+	} else {
+		t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+		r.tables(t)
+		if err := t.Flush(); err != nil {
+			return err
+		}
 	}
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "workload\tc\tpeer\tmode\tCPU ms/run\tCPU / floor\tCPU / tuned\tallocs/run\tallocs / floor")
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func (r *report) tables(w io.Writer) {
+	printf(w, "workload\tc\tpeer\tmode\tCPU ms/run\tCPU / floor\tCPU / tuned\tallocs/run\tallocs / floor\n")
 	for _, x := range r.Runs {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", x.rowKey, number(x.CPU, "%.3f"), ratio(x.CPUOfFloor), ratio(x.CPUOfTuned),
+		printf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", x.rowKey, number(x.CPU, "%.3f"), ratio(x.CPUOfFloor), ratio(x.CPUOfTuned),
 			number(x.Allocs, "%.0f"), ratio(x.AllocsFloor))
 	}
 	if len(r.Growth) > 0 {
-		fmt.Fprintf(t, "\nper round, %s -> %s\tc\tpeer\tmode\tCPU ms\tgrowth\tallocs\tgrowth\n", shortLoop, longLoop)
+		printf(w, "\nper round, %s -> %s\tc\tpeer\tmode\tCPU ms\tgrowth\tallocs\tgrowth\n", shortLoop, longLoop)
 	}
 	for _, x := range r.Growth {
-		fmt.Fprintf(t, "%s\t%s -> %s\t%s\t%s -> %s\t%s\n", x.rowKey, number(x.CPUShort, "%.4f"), number(x.CPULong, "%.4f"), ratio(x.CPUGrowth),
+		printf(w, "%s\t%s -> %s\t%s\t%s -> %s\t%s\n", x.rowKey, number(x.CPUShort, "%.4f"), number(x.CPULong, "%.4f"), ratio(x.CPUGrowth),
 			number(x.AllocsShort, "%.1f"), number(x.AllocsLong, "%.1f"), ratio(x.AllocsGrowth))
 	}
 	if len(r.InFlight) > 0 {
-		fmt.Fprintln(t, "\nKiB per run in flight\tc\tpeer\tmode\tresident\tbeyond floor\theap+stack\tbeyond floor")
+		printf(w, "\nKiB per run in flight\tc\tpeer\tmode\tresident\tbeyond floor\theap+stack\tbeyond floor\n")
 	}
 	for _, x := range r.InFlight {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", x.rowKey, number(x.RSS, "%.1f"), spread(x.RSSBeyond, "%.1f"),
+		printf(w, "%s\t%s\t%s\t%s\t%s\n", x.rowKey, number(x.RSS, "%.1f"), spread(x.RSSBeyond, "%.1f"),
 			number(x.HeapStack, "%.1f"), spread(x.HeapStackBeyond, "%.1f"))
 	}
 	if len(r.Verdicts) > 0 {
-		fmt.Fprintln(t, "\nverdict\tc\tpeer\tmode\trule\tfigure")
+		printf(w, "\nverdict\tc\tpeer\tmode\trule\tfigure\n")
 	}
 	for _, v := range r.Verdicts {
-		fmt.Fprintf(t, "%s %s\t%s\t%s\n", v.word(), v.rowKey, v.rule(), spread(v.Value, "%.2f"))
+		printf(w, "%s %s\t%s\t%s\n", v.word(), v.rowKey, v.rule(), spread(v.Value, "%.2f"))
 	}
-	return t.Flush()
 }
 
 func (k rowKey) String() string {

@@ -143,7 +143,7 @@ func (p *Peer) ask(ctx context.Context, history []message, res *workload.Result)
 	if err != nil {
 		return message{}, err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // it has been read
 	if resp.StatusCode != http.StatusOK {
 		b, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // the status is the error; its text is an extra
 		return message{}, fmt.Errorf("status %d: %s", resp.StatusCode, b)

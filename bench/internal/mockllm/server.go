@@ -41,13 +41,13 @@ type Server struct {
 	ctx      context.Context // ends when the server closes
 	cancel   context.CancelFunc
 	conns    sync.WaitGroup
-	answers  sync.Map // answerKey -> *answer
 
 	requests atomic.Int64
 	held     atomic.Int64
 
-	mu   sync.Mutex
-	gate chan struct{} // closed by the next release
+	mu      sync.Mutex
+	answers map[answerKey]*answer // prepared so far
+	gate    chan struct{}         // closed by the next release
 }
 
 // Start listens and serves until Close.
@@ -61,7 +61,7 @@ func Start(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("mockllm: listen: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Server{observe: cfg.Observe, listener: l, ctx: ctx, cancel: cancel, gate: make(chan struct{})}
+	s := &Server{observe: cfg.Observe, listener: l, ctx: ctx, cancel: cancel, answers: map[answerKey]*answer{}, gate: make(chan struct{})}
 	s.conns.Go(s.accept)
 	return s, nil
 }
@@ -163,11 +163,14 @@ func (s *Server) answerTo(body []byte) (*answer, error) {
 	if m.Rounds > 0 && m.Calls > 0 {
 		k.round = min(count(body, "role", `"tool"`)/m.Calls, m.Rounds)
 	}
-	if a, ok := s.answers.Load(k); ok {
-		return a.(*answer), nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.answers[k]
+	if a == nil {
+		a = newAnswer(k, m)
+		s.answers[k] = a
 	}
-	a, _ := s.answers.LoadOrStore(k, newAnswer(k, m))
-	return a.(*answer), nil
+	return a, nil
 }
 
 // pause waits as long as the answer's model says.

@@ -27,7 +27,7 @@ type Peer struct {
 	header    http.Header
 	prefix    []byte // the request up to and with the user's message
 	tools     map[string]func(args []byte) ([]byte, error)
-	pool      sync.Pool
+	pool      sync.Pool // of *run
 
 	mu       sync.Mutex
 	sessions map[int][]byte
@@ -42,7 +42,6 @@ func New() *Peer {
 			"Accept":        {"text/event-stream"},
 			"Authorization": {"Bearer sk-bench"},
 		},
-		pool:     sync.Pool{New: func() any { return &run{body: make([]byte, 0, 8<<10), buf: make([]byte, 16<<10)} }},
 		sessions: map[int][]byte{},
 	}
 }
@@ -74,7 +73,10 @@ func (p *Peer) Close() { p.transport.CloseIdleConnections() }
 // Run does one run; id is unique to it.
 func (p *Peer) Run(ctx context.Context, id int) (workload.Result, error) {
 	var res workload.Result
-	r := p.pool.Get().(*run)
+	r, ok := p.pool.Get().(*run)
+	if !ok {
+		r = &run{body: make([]byte, 0, 8<<10), buf: make([]byte, 16<<10)}
+	}
 	r.body = append(r.body[:0], p.prefix...)
 	defer p.forget(id)
 	for {
@@ -122,7 +124,7 @@ func (p *Peer) ask(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // it has been read
 	if resp.StatusCode != http.StatusOK {
 		b, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // the status is the error; its text is an extra
 		return fmt.Errorf("status %d: %s", resp.StatusCode, b)

@@ -90,7 +90,7 @@ func measureChild(ctx context.Context, in *json.Decoder, out io.Writer) error {
 	if err := in.Decode(&j); err != nil {
 		return fmt.Errorf("read job: %w", err)
 	}
-	go exitWithParent(in)
+	go exitWithParent(in, j.Dir)
 	res, err := j.do(ctx)
 	if err != nil {
 		return err
@@ -99,9 +99,11 @@ func measureChild(ctx context.Context, in *json.Decoder, out io.Writer) error {
 }
 
 // exitWithParent ends the process when the parent's end of the pipe is gone.
-func exitWithParent(in *json.Decoder) {
+// The directory is the parent's to remove, and now nobody else can.
+func exitWithParent(in *json.Decoder, dir string) {
 	var more struct{}
 	_ = in.Decode(&more) // whatever it says: nothing more may come
+	_ = os.RemoveAll(dir)
 	os.Exit(exitError)
 }
 

@@ -144,9 +144,13 @@ func TestChildrenEndWithTheirParent(t *testing.T) {
 	t.Cleanup(s.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	dir := filepath.Join(t.TempDir(), "scratch")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for name, send := range map[string]any{
 		// runs that wait for a release that nobody gives
-		measureCommand: job{Peer: floorName, Workload: w.Held(), Concurrency: 1, Budget: time.Hour, Server: s.URL()},
+		measureCommand: job{Peer: floorName, Workload: w.Held(), Concurrency: 1, Budget: time.Hour, Server: s.URL(), Dir: dir},
 		mockCommand:    nil,
 	} {
 		cmd, err := command(ctx, name)
@@ -176,6 +180,9 @@ func TestChildrenEndWithTheirParent(t *testing.T) {
 		if err := cmd.Wait(); err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
 			t.Errorf("%s: %v, %v", name, err, ctx.Err())
 		}
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the child left its directory: %v", err)
 	}
 }
 

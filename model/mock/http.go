@@ -29,7 +29,7 @@ type reply struct {
 // silent reports that the connection breaks before any response.
 func (r *reply) silent() bool { return r.end != "" && r.end != BreakEnd && !r.started }
 
-// exchange answers one HTTP request. The error is that of a context that ended.
+// exchange decides what one HTTP request is answered. It does not pause.
 func (g *GPT) exchange(r *http.Request) *reply {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	models, single := strings.HasSuffix(path, "/models"), strings.HasSuffix(path, "/models/"+g.cfg.Model)
@@ -237,8 +237,6 @@ func (b *body) Read(p []byte) (int, error) {
 
 // wait fails when the body is closed or its request ends before d is over.
 func (b *body) wait(d time.Duration) error {
-	t := time.NewTimer(max(d, 0))
-	defer t.Stop()
 	select {
 	case <-b.closed:
 		return errBodyClosed
@@ -249,6 +247,8 @@ func (b *body) wait(d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
+	t := time.NewTimer(d)
+	defer t.Stop()
 	select {
 	case <-t.C:
 		return nil

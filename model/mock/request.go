@@ -117,7 +117,7 @@ func checkTools(r *model.Request) error {
 			return refused("tools[%d]: the name %q is empty or repeated", i, t.Name)
 		}
 		names[t.Name] = true
-		if !isObject(t.Schema) {
+		if len(t.Schema) > 0 && !isObject(t.Schema) {
 			return refused("tools[%d]: the schema of %q is not a JSON object", i, t.Name)
 		}
 	}

@@ -25,18 +25,13 @@ func (g *GPT) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		rep = scriptReply(&rouse.Error{Code: rouse.CodeUnsupported, Op: op, Message: "the fault needs a connection that can be taken over (HTTP/1.1)"})
 		breaks = false
 	}
-	if sleep(ctx, rep.first) != nil {
-		return
-	}
 	rc := http.NewResponseController(w)
-	if !rep.silent() {
-		if !writeReply(ctx, w, rc, rep) {
-			return
-		}
-	}
 	switch {
+	case sleep(ctx, rep.first) != nil || !rep.silent() && !writeReply(ctx, w, rc, rep):
+		breakConn(rc, BreakClose) // or net/http would end the answer in good order
 	case rep.end == BreakHang:
 		<-ctx.Done()
+		breakConn(rc, BreakClose)
 	case breaks:
 		breakConn(rc, rep.end)
 	}
@@ -161,8 +156,8 @@ func (s *Server) Close() error {
 		s.mu.Lock()
 		s.closing = true
 		s.mu.Unlock()
-		s.cancel()
 		s.err = s.http.Close()
+		s.cancel()
 		if err := <-s.served; !errors.Is(err, http.ErrServerClosed) {
 			s.err = errors.Join(s.err, err)
 		}

@@ -330,9 +330,6 @@ func wire(prompt string, stream, withUsage bool) string {
 	if withUsage {
 		m["stream_options"] = map[string]any{"include_usage": true}
 	}
-	b, err := json.Marshal(m)
-	if err != nil {
-		panic(err) // a map of strings and booleans
-	}
+	b, _ := json.Marshal(m) // strings and booleans only
 	return string(b)
 }

@@ -26,6 +26,9 @@ func parseListing(s string) []entry {
 	if es, ok := parseJSONListing([]byte(s), 0); ok {
 		return es
 	}
+	if isObject([]byte(s)) { // an object without a listing is an empty one
+		return nil
+	}
 	var es []entry
 	for line := range strings.Lines(s) {
 		if e, ok := parseLine(line); ok && len(es) < maxEntries {
@@ -221,7 +224,7 @@ func (e entry) String() string {
 	case e.dir:
 		return e.name + "/"
 	case e.size >= 0:
-		return fmt.Sprintf("%s (%d bytes)", e.name, e.size)
+		return fmt.Sprintf("%s (%s)", e.name, count(int(e.size), "byte", "bytes"))
 	default:
 		return e.name
 	}

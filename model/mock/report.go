@@ -36,10 +36,10 @@ func (t *turn) reportOne(b *strings.Builder, d *done) {
 		reportListing(b, parseListing(out))
 	case d.call.Name == toolRead:
 		text := fileText(out)
-		fmt.Fprintf(b, ": %d bytes; it begins: %s\n", len(text), orNothing(firstLine(text)))
+		fmt.Fprintf(b, ": %s; it begins: %s\n", count(len(text), "byte", "bytes"), orNothing(firstLine(text)))
 	case d.call.Name == toolSearch:
 		lines := textLines(fileText(out))
-		fmt.Fprintf(b, ": %d lines of result\n", len(lines))
+		fmt.Fprintf(b, ": %s of result\n", count(len(lines), "line", "lines"))
 		for _, l := range lines[:min(len(lines), demoHits)] {
 			fmt.Fprintf(b, "    %s\n", clip(l))
 		}
@@ -49,7 +49,7 @@ func (t *turn) reportOne(b *strings.Builder, d *done) {
 }
 
 func reportListing(b *strings.Builder, es []entry) {
-	fmt.Fprintf(b, ": %d entries", len(es))
+	fmt.Fprintf(b, ": %s", count(len(es), "entry", "entries"))
 	for i, e := range es[:min(len(es), demoNames)] {
 		sep := ", "
 		if i == 0 {
@@ -114,6 +114,14 @@ func textLines(s string) (out []string) {
 		}
 	}
 	return out
+}
+
+// count returns n with the noun that goes with it.
+func count(n int, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 func orNothing(s string) string {

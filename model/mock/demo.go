@@ -217,18 +217,14 @@ func (t *turn) entries() []entry {
 	return nil
 }
 
-// textExts are the ends of names of text files; data, not state.
-var textExts = []string{".md", ".txt", ".rst", ".go", ".mod", ".json", ".yaml", ".yml", ".toml",
-	".ini", ".cfg", ".csv", ".py", ".js", ".ts", ".html", ".css", ".sh", ".rs", ".java",
-	".c", ".h", ".sql"}
+// textName matches names, in lower case, of files that hold text.
+var textName = regexp.MustCompile(`^(readme|license$|makefile$)|\.(md|txt|rst|go|mod|json|ya?ml|toml|ini|cfg|csv|py|js|ts|html|css|sh|rs|java|c|h|sql)$`)
 
 // worthReading returns the names of up to demoFiles small text files, READMEs first.
 func worthReading(es []entry) (names []string) {
 	es = slices.DeleteFunc(slices.Clone(es), func(e entry) bool {
 		name := strings.ToLower(e.name)
-		plain := slices.ContainsFunc(textExts, func(x string) bool { return strings.HasSuffix(name, x) }) ||
-			name == "license" || name == "makefile" || strings.HasPrefix(name, "readme")
-		return e.dir || !plain || e.size > demoFileSize || e.size == 0 || strings.HasPrefix(name, ".")
+		return e.dir || !textName.MatchString(name) || e.size > demoFileSize || e.size == 0 || strings.HasPrefix(name, ".")
 	})
 	slices.SortStableFunc(es, func(a, b entry) int { return cmp.Compare(readRank(a.name), readRank(b.name)) })
 	for _, e := range es[:min(len(es), demoFiles)] {

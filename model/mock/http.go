@@ -173,7 +173,7 @@ type transport struct{ g *GPT }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
-		defer r.Body.Close()
+		defer func() { _ = r.Body.Close() }() // it was read; there is nothing left to fail
 	}
 	ctx := r.Context()
 	if ctx.Err() != nil {

@@ -23,7 +23,7 @@ func (t *turn) report() string {
 	for i := range t.done {
 		t.reportOne(&b, &t.done[i])
 	}
-	return b.String()
+	return strings.ToValidUTF8(b.String(), "\ufffd")
 }
 
 func (t *turn) reportOne(b *strings.Builder, d *done) {

@@ -84,7 +84,7 @@ func breakConn(rc *http.ResponseController, how Break) {
 	if err != nil {
 		return
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // it is to be broken, and may be already
 	if how != BreakReset {
 		return
 	}

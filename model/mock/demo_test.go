@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -74,7 +75,7 @@ func (b *box) exec(c rouse.ToolCall) (string, error) {
 		text, err := os.ReadFile(filepath.Join(b.root, args["path"]))
 		return string(text), err
 	case "search":
-		return "a.txt:1: " + args["pattern"] + "\n", nil
+		return "a.txt:1: " + args["pattern"] + "\n[matches: 1; files searched: 3]\n", nil
 	case "write_file":
 		return "written", os.WriteFile(filepath.Join(b.root, args["path"]), []byte(args["content"]), 0o600)
 	default:
@@ -199,6 +200,14 @@ func TestDemoReadsListingsOfEveryForm(t *testing.T) {
 		"in brackets": each(func(e os.DirEntry) string { return fmt.Sprintf("%s (%d bytes)", slash(e), size(e)) }),
 		"kind first":  each(func(e os.DirEntry) string { return fmt.Sprintf("%s %s %d", kind(e), e.Name(), size(e)) }),
 		"kind last":   each(func(e os.DirEntry) string { return fmt.Sprintf("%s  %s", e.Name(), kind(e)) }),
+		"with remarks": func(es []os.DirEntry) string {
+			return each(func(e os.DirEntry) string {
+				if e.IsDir() {
+					return "dir " + strconv.Quote(slash(e))
+				}
+				return fmt.Sprintf("file %d %s", size(e), e.Name())
+			})(es) + "[left out: 3 files, 1 unreadable]\n"
+		},
 		"ls -l": each(func(e os.DirEntry) string {
 			return fmt.Sprintf("%s 1 root root %d Jan  1 00:00 %s", map[bool]string{true: "drwxr-xr-x", false: "-rw-r--r--"}[e.IsDir()], size(e), e.Name())
 		}),

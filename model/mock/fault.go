@@ -2,11 +2,14 @@ package mock
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -57,7 +60,8 @@ type Fault struct {
 	// MalformedJSON sends a piece whose JSON is broken.
 	MalformedJSON bool
 
-	// CutArgs sends only the first half of the first call's arguments.
+	// CutArgs sends only the first half of the first call's arguments. In process
+	// this is CodeStreamCut at the end if the half is not a whole JSON text.
 	CutArgs bool
 	// BadArgs sends arguments of the first call that are not JSON.
 	BadArgs bool
@@ -66,16 +70,19 @@ type Fault struct {
 	// DuplicateID gives the second call the id of the first. In process, where ids
 	// are unique by contract, the second appears with a suffix, as decoders do it.
 	DuplicateID bool
-	// EmptyChoices sends no choice at all instead of the content.
+	// EmptyChoices sends no choice at all instead of the content; CodeStreamCut in
+	// process.
 	EmptyChoices bool
 	// EmptyChunk sends a piece without choices before a streamed answer, as some
 	// services do; a client must ignore it. It means nothing to an answer that is
 	// not streamed.
 	EmptyChunk bool
 	// Finish is the finish reason on the wire, whatever the content is. In process
-	// an unknown one means StopTools after calls and StopEnd otherwise.
+	// it is read as clients do: an unknown one means the end, and calls decide
+	// between StopEnd and StopTools.
 	Finish string
-	// NoFinish leaves the finish reason out.
+	// NoFinish leaves out the finish reason, and of a stream the final [DONE] as
+	// well; CodeStreamCut in process.
 	NoFinish bool
 	// NoUsage leaves usage out though it was asked for.
 	NoUsage bool
@@ -209,20 +216,23 @@ func wireStop(r model.StopReason) string {
 	}
 }
 
-// modelStop is what a client makes of a finish reason.
-func modelStop(finish string, calls bool) model.StopReason {
+// modelStop is what a client makes of a finish reason. One that nobody knows
+// counts as the end.
+func modelStop(finish string) model.StopReason {
 	switch finish {
-	case "stop":
-		return model.StopEnd
 	case "tool_calls", "function_call":
 		return model.StopTools
 	case "length":
 		return model.StopLength
 	case "content_filter":
 		return model.StopFiltered
+	default:
+		return model.StopEnd
 	}
-	if calls {
-		return model.StopTools
-	}
-	return model.StopEnd
+}
+
+// cutOff reports whether args begins a JSON text and does not end it.
+func cutOff(args string) bool {
+	var v json.RawMessage
+	return errors.Is(json.NewDecoder(strings.NewReader(args)).Decode(&v), io.ErrUnexpectedEOF)
 }

@@ -369,7 +369,7 @@ func TestFaultsOfCalls(t *testing.T) {
 		"cut":          {mock.Fault{CutArgs: true}, rouse.ToolCall{ID: "c1", Name: "f", Args: `{"path":`}, "c2", "c2"},
 		"invalid":      {mock.Fault{BadArgs: true}, rouse.ToolCall{ID: "c1", Name: "f", Args: `not JSON: {"path":"a.txt"}`}, "c2", "c2"},
 		"unknown tool": {mock.Fault{UnknownTool: "nobody"}, rouse.ToolCall{ID: "c1", Name: "nobody", Args: `{"path":"a.txt"}`}, "c2", "c2"},
-		"same id":      {mock.Fault{DuplicateID: true}, rouse.ToolCall{ID: "c1", Name: "f", Args: `{"path":"a.txt"}`}, "c1-2", "c1"},
+		"same id":      {mock.Fault{DuplicateID: true}, rouse.ToolCall{ID: "c1", Name: "f", Args: `{"path":"a.txt"}`}, "c1_2", "c1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -383,6 +383,10 @@ func TestFaultsOfCalls(t *testing.T) {
 			g := one(t, generator)
 			for range 2 { // the constant is not changed by its fault
 				m, err := g.Generate(t.Context(), ask("x"))
+				if c.fault.CutArgs {
+					wantCode(t, err, rouse.CodeStreamCut)
+					continue
+				}
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -407,16 +411,14 @@ func TestFaultsOfCalls(t *testing.T) {
 
 func TestFaultEmptyChoicesAndNoFinish(t *testing.T) {
 	t.Parallel()
-	for fault, code := range map[mock.Fault]rouse.Code{
-		{EmptyChoices: true}: rouse.CodeProviderOutput, {NoFinish: true}: rouse.CodeStreamCut,
-	} {
+	for _, fault := range []mock.Fault{{EmptyChoices: true}, {NoFinish: true}} {
 		generator := mock.Result{Text: longText, Fault: fault}
 		_, err := one(t, generator).Generate(t.Context(), ask("x"))
-		wantCode(t, err, code)
+		wantCode(t, err, rouse.CodeStreamCut)
 		both(t, generator, func(t *testing.T, c client) {
 			t.Helper()
 			a, err := c.stream(t.Context(), wire("x", true, true))
-			if !errors.Is(err, errCut) || !strings.HasSuffix(string(a.raw), "data: [DONE]\n\n") || a.usage == nil {
+			if !errors.Is(err, errCut) || strings.Contains(string(a.raw), "[DONE]") == fault.NoFinish || a.usage == nil {
 				t.Errorf("got %v from %s", err, a.raw)
 			}
 			if fault.EmptyChoices != (a.message.Text() == "") {
@@ -448,10 +450,10 @@ func TestFaultFinish(t *testing.T) {
 		finish string
 		want   model.StopReason
 	}{
-		{twoCalls(mock.Fault{Finish: "stop"}), "stop", model.StopEnd},
+		{twoCalls(mock.Fault{Finish: "stop"}), "stop", model.StopTools},
 		{twoCalls(mock.Fault{Finish: "banana"}), "banana", model.StopTools},
 		{mock.Result{Text: "x", Fault: mock.Fault{Finish: "banana"}}, "banana", model.StopEnd},
-		{mock.Result{Text: "x", Fault: mock.Fault{Finish: "tool_calls"}}, "tool_calls", model.StopTools},
+		{mock.Result{Text: "x", Fault: mock.Fault{Finish: "tool_calls"}}, "tool_calls", model.StopEnd},
 		{mock.Result{Text: "x", Fault: mock.Fault{Finish: "length"}}, "length", model.StopLength},
 		{mock.Result{Text: "x", Fault: mock.Fault{Finish: "content_filter"}}, "content_filter", model.StopFiltered},
 		{mock.Result{Text: "x"}, "stop", model.StopEnd},
@@ -493,6 +495,7 @@ func TestUsage(t *testing.T) {
 		"estimate": {mock.Result{Reasoning: "12345", Text: "123456789"}, &rouse.Usage{Input: 2, Output: 5, Reasoning: 2}},
 		"given":    {mock.Result{Usage: &rouse.Usage{Input: 7, Output: 8, CacheRead: 2}}, &rouse.Usage{Input: 7, Output: 8, CacheRead: 2}},
 		"absurd":   {mock.Result{Fault: mock.Fault{Usage: &absurd}}, &absurd},
+		"zero":     {mock.Result{Usage: &rouse.Usage{}}, &rouse.Usage{}},
 		"missing":  {mock.Result{Fault: mock.Fault{NoUsage: true}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -506,7 +509,8 @@ func TestUsage(t *testing.T) {
 					got = &ch.Usage
 				}
 			}
-			if (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
+			silent := c.want == nil || *c.want == (rouse.Usage{}) // a zero usage means that none was reported
+			if (got == nil) != silent || got != nil && *got != *c.want {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 			cl := inProcess(one(t, c.result))

@@ -31,6 +31,9 @@ func parseListing(s string) []entry {
 	}
 	var es []entry
 	for line := range strings.Lines(s) {
+		if isRemark(line) {
+			continue
+		}
 		if e, ok := parseLine(line); ok && len(es) < maxEntries {
 			es = append(es, e)
 		}
@@ -120,16 +123,26 @@ func isDirWord(s string) bool {
 	return false
 }
 
+// isRemark reports whether a line is a tool's remark about its output.
+func isRemark(line string) bool {
+	line = strings.TrimSpace(line)
+	return strings.HasPrefix(line, "[") && strings.HasSuffix(line, "]")
+}
+
 func isFileWord(s string) bool {
 	switch strings.ToLower(s) {
-	case "-", "f", "file", "file:", "[file]", "(file)":
+	case "-", "f", "l", "link", "file", "file:", "[file]", "(file)":
 		return true
 	}
 	return false
 }
 
 func newEntry(name string, dir bool, size int64) (entry, bool) {
-	name = strings.TrimPrefix(strings.TrimSpace(name), "./")
+	name = strings.TrimSpace(name)
+	if q, err := strconv.Unquote(name); err == nil {
+		name = q
+	}
+	name, _, _ = strings.Cut(strings.TrimPrefix(name, "./"), " -> ") // where a link leads
 	if n, ok := strings.CutSuffix(name, "/"); ok {
 		name, dir = n, true
 	}

@@ -98,7 +98,7 @@ func (p *planner) identify() {
 		id := c.ID
 		if len(p.wire) == 1 && p.a.fault.DuplicateID {
 			id = p.wire[0]
-			c.ID = id + "-2"
+			c.ID = id + "_2"
 		}
 		p.wire = append(p.wire, id)
 	}
@@ -115,18 +115,35 @@ func (p *planner) stream(f form) {
 	} else {
 		p.content()
 	}
-	usage := p.usage()
-	if f&withUsage != 0 && usage != nil {
-		p.pieces = append(p.pieces, piece{data: p.enc.event(nil, usage), chunk: model.Chunk{Type: model.ChunkUsage, Usage: *usage}})
+	err := p.broken()
+	if usage := p.usage(); f&withUsage != 0 && usage != nil {
+		pc := piece{data: p.enc.event(nil, usage)}
+		if err == nil && *usage != (rouse.Usage{}) {
+			pc.chunk = model.Chunk{Type: model.ChunkUsage, Usage: *usage}
+		}
+		p.pieces = append(p.pieces, pc)
 	}
-	done := piece{data: []byte("data: [DONE]\n\n"), chunk: model.Chunk{Type: model.ChunkStop, Stop: p.stop()}}
-	switch {
-	case fault.EmptyChoices:
-		done.err = &rouse.Error{Code: rouse.CodeProviderOutput, Op: op, Message: "the answer has no choices"}
-	case fault.NoFinish:
-		done.err = &rouse.Error{Code: rouse.CodeStreamCut, Op: op, Message: "the answer ended without a finish reason"}
+	done := piece{chunk: model.Chunk{Type: model.ChunkStop, Stop: p.stop()}, err: err}
+	if !fault.NoFinish {
+		done.data = []byte("data: [DONE]\n\n")
 	}
 	p.pieces = append(p.pieces, done)
+}
+
+// broken is what a client says of an answer that arrived and is not whole.
+func (p *planner) broken() error {
+	fault, text := &p.a.fault, ""
+	switch {
+	case fault.EmptyChoices:
+		text = "the answer has no choices"
+	case fault.NoFinish:
+		text = "the answer ended without a finish reason"
+	case fault.CutArgs && cutOff(rouse.Message{Parts: p.parts}.Calls()[0].Args):
+		text = "the arguments of a call are cut off"
+	default:
+		return nil
+	}
+	return &rouse.Error{Code: rouse.CodeStreamCut, Op: op, Message: text}
 }
 
 // content lays out role, parts and finish reason.
@@ -236,11 +253,21 @@ func (p *planner) finish() string {
 	}
 }
 
+// stop is why the answer ends, as clients read it: calls decide between StopEnd
+// and StopTools.
 func (p *planner) stop() model.StopReason {
+	stop := p.a.stop
 	if p.a.fault.Finish != "" {
-		return modelStop(p.a.fault.Finish, len(p.wire) > 0)
+		stop = modelStop(p.a.fault.Finish)
 	}
-	return p.a.stop
+	switch calls := len(p.wire) > 0; {
+	case calls && (stop == model.StopEnd || stop == model.StopSequence):
+		return model.StopTools
+	case !calls && stop == model.StopTools:
+		return model.StopEnd
+	default:
+		return stop
+	}
 }
 
 // split cuts s into pieces of the configured size; an empty s has none.

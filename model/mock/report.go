@@ -107,9 +107,10 @@ func firstLine(s string) string {
 	return ""
 }
 
+// textLines returns the lines of s with something on them, without remarks.
 func textLines(s string) (out []string) {
 	for line := range strings.Lines(s) {
-		if line = strings.TrimSpace(line); line != "" {
+		if line = strings.TrimSpace(line); line != "" && !isRemark(line) {
 			out = append(out, line)
 		}
 	}

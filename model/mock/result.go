@@ -23,8 +23,9 @@ type Result struct {
 	// Parts is the content instead, where the order matters: parts of the types
 	// text, reasoning and tool call. A call without an ID gets one.
 	Parts []rouse.Part
-	// Stop is why the answer ends. Default: StopTools when there are calls, and
-	// StopEnd otherwise. The wire cannot tell StopSequence from StopEnd.
+	// Stop is why the answer ends. Default: StopEnd. As on every wire, calls turn
+	// StopEnd into StopTools, and StopTools without calls is StopEnd. The wire
+	// cannot tell StopSequence from StopEnd.
 	Stop model.StopReason
 	// Usage is what is reported. Default: one token per four characters. The wire
 	// carries Input, Output, CacheRead and Reasoning.

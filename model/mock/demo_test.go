@@ -307,6 +307,27 @@ func TestDemoWithoutToolsAndLaterTurns(t *testing.T) {
 	}
 }
 
+func TestDemoBoundsWhatItShows(t *testing.T) {
+	t.Parallel()
+	f := map[string]string{"a.md": strings.Repeat("é", 500), "image.bin": strings.Repeat("x", 3000)}
+	for i := range 20 {
+		f[fmt.Sprintf("z%02d.bin", i)] = ""
+	}
+	b := newBox(t, f)
+	b.list = func(es []os.DirEntry) string {
+		var s strings.Builder
+		for _, e := range es {
+			fmt.Fprintf(&s, "%s  %.1f KB\n", e.Name(), float64(size(e))/1024)
+		}
+		return s.String() + "big.txt  2 MB\nhuge.txt  1G\n"
+	}
+	text := loop(t, b, "look", "list_dir", "read_file")
+	wantParts(t, text, "24 entries", "image.bin (2969 bytes)", "and 14 more", "1000 bytes; it begins: "+strings.Repeat("é", 100)+"…")
+	if strings.Contains(text, strings.Repeat("é", 101)) || len(b.calls) != 2 {
+		t.Errorf("calls are %q, text is %s", b.calls, text)
+	}
+}
+
 // FuzzDemo lets tools return anything: the demo ends, and calls what is offered.
 func FuzzDemo(f *testing.F) {
 	for _, s := range []string{"", "README.md", `["a.txt"]`, `{"entries":[{"name":"a.txt","size":"1e99"}]}`, "total 4\n9 x\n", `{"error":"x"}`, "((\t", `[[]]`, `"\"\""`} {

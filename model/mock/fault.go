@@ -86,7 +86,8 @@ type Fault struct {
 	NoFinish bool
 	// NoUsage leaves usage out though it was asked for.
 	NoUsage bool
-	// Usage is reported as it is, however absurd.
+	// Usage is reported as it is, however absurd, in process too. A client of the
+	// wire may drop it.
 	Usage *rouse.Usage
 }
 
@@ -155,7 +156,7 @@ func (f *Fault) retryAfter() time.Duration {
 func statusError(f *Fault) error {
 	code := rouse.CodeProvider
 	switch {
-	case f.ErrorCode == "context_length_exceeded":
+	case f.ErrorCode == "context_length_exceeded" || f.Status == http.StatusRequestEntityTooLarge:
 		code = rouse.CodeContextOverflow
 	case f.Status == http.StatusUnauthorized || f.Status == http.StatusForbidden:
 		code = rouse.CodeProviderAuth

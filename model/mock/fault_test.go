@@ -53,6 +53,8 @@ func TestFaultStatus(t *testing.T) {
 		{mock.Fault{Status: 403}, rouse.CodeProviderAuth, 0},
 		{mock.Fault{Status: 400}, rouse.CodeProviderRefused, 0},
 		{mock.Fault{Status: 400, ErrorCode: "context_length_exceeded"}, rouse.CodeContextOverflow, 0},
+		{mock.Fault{Status: 413}, rouse.CodeContextOverflow, 0},
+		{mock.Fault{Status: 404}, rouse.CodeProviderRefused, 0},
 		{mock.Fault{Status: 408}, rouse.CodeTimeout, 0},
 		{mock.Fault{Status: 500}, rouse.CodeProvider, 0},
 		{mock.Fault{Status: 503, RetryAfter: time.Second}, rouse.CodeOverloaded, time.Second},
@@ -571,6 +573,54 @@ func TestFaultsThatCannotBe(t *testing.T) {
 		wantCode(t, err, rouse.CodeInvalid)
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+func TestCancelledCallers(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	g := one(t, "x")
+	_, err := g.Generate(ctx, ask("x"))
+	wantCode(t, err, rouse.CodeCanceled)
+	if _, err := inProcess(g).body(ctx, wire("x", true, false)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if len(g.Requests()) != 0 {
+		t.Error("a request of a caller that is gone was recorded")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		cause := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(90*time.Second, func() { cancel(cause) })
+		slow := one(t, mock.Result{Text: longText, Fault: mock.Fault{FirstByte: time.Minute, Piece: time.Minute}})
+		if b, err := inProcess(slow).body(ctx, wire("x", true, false)); err == nil || len(b) == 0 {
+			t.Errorf("got %q, %v", b, err)
+		}
+		if _, err := slow.Generate(ctx, ask("x")); !errors.Is(err, cause) {
+			t.Errorf("the cause is lost: %v", err)
+		}
+		waits := one(t, mock.Func(func(ctx context.Context, _ *model.Request) (any, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}))
+		short, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		_, err := waits.Generate(short, ask("x"))
+		wantCode(t, err, rouse.CodeTimeout)
+	})
+}
+
+// TestClientGoesAwayFromASlowAnswer closes the connection in the middle; Close of
+// the server then returns though the answer would have taken hours.
+func TestClientGoesAwayFromASlowAnswer(t *testing.T) {
+	t.Parallel()
+	for _, f := range []mock.Fault{{Piece: time.Hour}, {Piece: time.Hour, Break: mock.BreakReset, AfterChunks: 2}, {FirstByte: time.Hour}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(20*time.Millisecond, cancel)
+		if _, err := overTCP(t, one(t, mock.Result{Text: longText, Fault: f})).body(ctx, wire("x", true, false)); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
 		}
 	}
 }

@@ -63,6 +63,10 @@ func TestNoMatchNamesThePrompt(t *testing.T) {
 	if !strings.Contains(err.Error(), `"quiz"`) {
 		t.Errorf("the prompt is missing: %v", err)
 	}
+	_, long := g.Generate(t.Context(), ask(strings.Repeat("q", 5000)))
+	if len(long.Error()) > 400 {
+		t.Errorf("the prompt is not cut: %d bytes", len(long.Error()))
+	}
 	_, err = inProcess(g).whole(t.Context(), wire("quiz", false, false))
 	var se *statusError
 	if !errors.As(err, &se) || se.status != 404 || !strings.Contains(string(se.body), "quiz") || se.header.Get("X-Should-Retry") != "false" {

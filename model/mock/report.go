@@ -19,7 +19,7 @@ func (t *turn) report() string {
 		b.WriteString("\nNo tool that I know was offered to me, so there is nothing to report.\n")
 		return b.String()
 	}
-	b.WriteString("\nThis is what the tools returned:\n")
+	b.WriteString("\nThis is what the tools returned:\n\n")
 	for i := range t.done {
 		t.reportOne(&b, &t.done[i])
 	}
@@ -27,7 +27,7 @@ func (t *turn) report() string {
 }
 
 func (t *turn) reportOne(b *strings.Builder, d *done) {
-	fmt.Fprintf(b, "\n- %s%s", d.call.Name, subject(d.call.Args))
+	fmt.Fprintf(b, "- %s%s", d.call.Name, subject(d.call.Args))
 	out := d.result.Output
 	switch {
 	case d.failed():

@@ -147,6 +147,29 @@ func TestDecodesTheWholeRequest(t *testing.T) {
 	}
 }
 
+func TestDecodesTheOtherForms(t *testing.T) {
+	t.Parallel()
+	g := one(t, "x")
+	_, err := inProcess(g).whole(t.Context(), `{"model":"m","max_tokens":5,"stop":"end","tool_choice":"required","response_format":{"type":"json_object"},
+"tools":[{"type":"function","function":{"name":"f"}}],"messages":[{"role":"user","content":"x"},
+{"role":"assistant","content":"","reasoning_details":[{"type":"reasoning.encrypted","data":"d1"},{"type":"reasoning.text","text":"t","signature":"s2"}]},
+{"role":"user","content":"y"},{"role":"system","content":"late"},{"role":"assistant","content":""},{"role":"user","content":null,"content":"z"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := g.Requests()[0]
+	if r.Params.MaxOutput != 5 || !reflect.DeepEqual(r.Params.Stop, []string{"end"}) || r.ToolChoice != "required" || r.Output.Name != "json_object" ||
+		r.System != "" || len(r.Messages) != 6 || r.Messages[3].Role != rouse.RoleSystem {
+		t.Errorf("got %+v", r)
+	}
+	if want := []rouse.Part{rouse.Reasoning("", "d1"), rouse.Reasoning("t", "s2")}; !reflect.DeepEqual(r.Messages[1].Parts, want) {
+		t.Errorf("got %+v, want %+v", r.Messages[1].Parts, want)
+	}
+	if _, err = inProcess(g).whole(t.Context(), `{"response_format":{"type":"text"},"stop":null,"tool_choice":null,`+wire("x", false, false)[1:]); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRefusesMalformedRequests(t *testing.T) {
 	t.Parallel()
 	c := inProcess(one(t, "x"))

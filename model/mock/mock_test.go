@@ -438,6 +438,34 @@ func TestInterleave(t *testing.T) {
 	}
 }
 
+// TestIDs checks that ids follow from seed, request and repetition, and from
+// nothing else.
+func TestIDs(t *testing.T) {
+	t.Parallel()
+	ids := func(seed uint64, prompts ...string) (out []string) {
+		g := newGPT(t, mock.Config{Seed: seed, Rules: []mock.Rule{{Prompt: mock.Any, Generator: mock.Calls(mock.Call{Name: "f"}, mock.Call{Name: "f"})}}})
+		for _, p := range prompts {
+			m, err := g.Generate(t.Context(), ask(p))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, m.Calls()[0].ID, m.Calls()[1].ID)
+		}
+		return out
+	}
+	first := ids(1, "a", "b", "a")
+	seen := map[string]bool{}
+	for _, id := range append(first, ids(2, "a")...) {
+		if seen[id] {
+			t.Errorf("%s is repeated in %q", id, first)
+		}
+		seen[id] = true
+	}
+	if again := ids(1, "b", "a", "a"); !reflect.DeepEqual(again[:2], first[2:4]) || !reflect.DeepEqual(again[2:4], first[:2]) || !reflect.DeepEqual(again[4:], first[4:]) {
+		t.Errorf("the order of arrival changed ids: %q, %q", first, again)
+	}
+}
+
 // TestConcurrentUse asks 32 different things at once, twice: what each gets
 // does not depend on the order of arrival.
 func TestConcurrentUse(t *testing.T) {

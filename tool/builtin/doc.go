@@ -25,8 +25,9 @@
 // and see the machine. What the tool does promise is a small environment without
 // the host's secrets, a time limit, bounded output, and that no process stays
 // behind: the command gets a session of its own, and whatever is left in it when
-// the call ends is killed. On Linux this includes processes that started a
-// session of their own, as long as they did not also clear their environment and
-// lose their parent; on other systems it is the process group. Put a
-// permission rule in front of the tool, or run the host inside a container.
+// the call ends is killed. On Linux this includes processes that have started a
+// session of their own; only one that clears its environment as well, and whose
+// parent ends before the call does, is not found. On other systems it is the
+// process group. Put a permission rule in front of the tool, or run the host in a
+// container, which ends everything with itself.
 package builtin

@@ -28,7 +28,7 @@ func clean(op, p string) (string, error) {
 	case strings.ContainsRune(p, 0):
 		return "", failure(rouse.CodeInvalid, op, "the path holds a NUL byte")
 	case filepath.IsAbs(filepath.FromSlash(p)) || p[0] == '/':
-		return "", failure(rouse.CodeDenied, op, "%s is absolute; give a path relative to the root directory", show(p))
+		return "", failure(rouse.CodeDenied, op, "the path is absolute; give one relative to the root directory")
 	}
 	c := path.Clean(filepath.ToSlash(p))
 	if !filepath.IsLocal(filepath.FromSlash(c)) {

@@ -36,7 +36,8 @@ type proc struct {
 }
 
 // running returns the live processes of this call: those in the group or
-// session, those that carry the marker, and all that descend from one of them.
+// session, those that carry the marker, all that descend from one of them, and
+// those that were found earlier: an orphan has lost the trace of its parents.
 func (p *process) running() []proc {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -59,7 +60,7 @@ func (p *process) running() []proc {
 			continue
 		}
 		all = append(all, q)
-		if q.group == leader || q.session == leader || p.marked(pid) {
+		if q.group == leader || q.session == leader || p.seen[pid] == q.start || p.marked(pid) {
 			ours[pid] = true
 		}
 	}
@@ -75,6 +76,7 @@ func (p *process) running() []proc {
 	for _, q := range all {
 		if ours[q.pid] && q.state != 'Z' && q.state != 'X' {
 			out = append(out, q)
+			p.seen[q.pid] = q.start
 		}
 	}
 	return out
@@ -120,8 +122,9 @@ func (p *process) alive() int { return len(p.running()) }
 // killAll kills each process that is left. A process is held by a handle and
 // looked at again before it is killed, so that nobody who got its id is hit.
 func (p *process) killAll() {
+	found := p.running()
 	p.signalGroup(syscall.SIGKILL)
-	for _, q := range p.running() {
+	for _, q := range found {
 		h, err := os.FindProcess(q.pid)
 		if err != nil {
 			continue

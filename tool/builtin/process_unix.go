@@ -25,8 +25,9 @@ const (
 // process is a running command and all that it starts.
 type process struct {
 	cmd    *exec.Cmd
-	marker string   // the entry in the environment of all its processes
-	out    *os.File // what they write; the caller closes it
+	marker string         // the entry in the environment of all its processes
+	seen   map[int]string // when each process that was found was started; for supervise only
+	out    *os.File       // what they write; the caller closes it
 
 	// Set before ended is closed.
 	ended      chan struct{}
@@ -53,7 +54,7 @@ func startProcess(command, dir string, env []string, marker string) (*process, e
 	if err := errors.Join(cmd.Start(), w.Close()); err != nil {
 		return nil, errors.Join(fail(err), r.Close())
 	}
-	return &process{cmd: cmd, marker: marker, out: r, ended: make(chan struct{})}, nil
+	return &process{cmd: cmd, marker: marker, seen: map[int]string{}, out: r, ended: make(chan struct{})}, nil
 }
 
 // supervise waits until the command has ended, or ends it when ctx does, and
@@ -70,16 +71,17 @@ func (p *process) supervise(ctx context.Context, grace time.Duration) {
 		p.background = p.alive() > 0
 	case <-ctx.Done():
 		p.cause = context.Cause(ctx)
+		p.alive() // finds descendants before their parents die
 		p.signalGroup(syscall.SIGTERM)
 		p.waitGone(grace, func() {})
 	}
-	p.signalGroup(syscall.SIGKILL)
+	p.killAll() // all of one look, so that none is lost when its parent dies
 	<-exited
 	p.survivors = p.waitGone(maxSweep, p.killAll)
 	p.status = p.reap()
 	// Whoever could write is gone. If not, reading ends all the same.
 	if err := p.out.SetReadDeadline(time.Now().Add(drainTime)); err != nil {
-		p.survivors++
+		_ = p.out.Close() // this ends reading too
 	}
 }
 

@@ -74,9 +74,10 @@ func (p *process) supervise(ctx context.Context, grace time.Duration) {
 		p.alive() // finds descendants before their parents die
 		p.signalGroup(syscall.SIGTERM)
 		p.waitGone(grace, func() {})
+		p.killAll() // all of one look, so that none is lost when its parent dies
+		<-exited
 	}
-	p.killAll() // all of one look, so that none is lost when its parent dies
-	<-exited
+	p.signalGroup(syscall.SIGKILL)
 	p.survivors = p.waitGone(maxSweep, p.killAll)
 	p.status = p.reap()
 	// Whoever could write is gone. If not, reading ends all the same.

@@ -184,15 +184,15 @@ func gone(t *testing.T, root string) {
 
 // The shell writes its id first, then those of what it starts.
 var hideouts = map[string]string{
-	"plain":       `echo $$ >pids; sleep 1000`,
-	"child":       `echo $$ >pids; sleep 1000 & echo $! >>pids; wait`,
-	"grandchild":  `echo $$ >pids; sh -c 'sleep 1000 & echo $! >>pids; wait' & wait`,
-	"deaf":        `echo $$ >pids; trap '' TERM HUP INT; sleep 1000 & echo $! >>pids; while :; do sleep 1000; done`,
-	"stopped":     `echo $$ >pids; sleep 1000 & echo $! >>pids; kill -STOP $!; kill -STOP $$`,
-	"pipeline":    `echo $$ >pids; sleep 1000 | cat`,
-	"fork chain":  `echo $$ >pids; f() { sh -c 'echo $$ >>pids; sleep 1000' & }; for i in 1 2 3 4 5 6 7 8; do f; done; wait`,
-	"flood":       `echo $$ >pids; yes`,
-	"quiet child": `echo $$ >pids; sleep 1000 >/dev/null 2>&1 </dev/null & echo $! >>pids; wait`,
+	"plain":       `echo $$ >>pids; sleep 1000`,
+	"child":       `echo $$ >>pids; sleep 1000 & echo $! >>pids; wait`,
+	"grandchild":  `echo $$ >>pids; sh -c 'sleep 1000 & echo $! >>pids; wait' & wait`,
+	"deaf":        `echo $$ >>pids; trap '' TERM HUP INT; sleep 1000 & echo $! >>pids; while :; do sleep 1000; done`,
+	"stopped":     `echo $$ >>pids; sleep 1000 & echo $! >>pids; kill -STOP $!; kill -STOP $$`,
+	"pipeline":    `echo $$ >>pids; sleep 1000 | cat`,
+	"fork chain":  `echo $$ >>pids; f() { sh -c 'echo $$ >>pids; sleep 1000' & }; for i in 1 2 3 4 5 6 7 8; do f; done; wait`,
+	"flood":       `echo $$ >>pids; yes`,
+	"quiet child": `echo $$ >>pids; sleep 1000 >/dev/null 2>&1 </dev/null & echo $! >>pids; wait`,
 }
 
 func TestShellTimeout(t *testing.T) {
@@ -235,7 +235,7 @@ func TestShellCanceled(t *testing.T) {
 			tools, root := newTools(t, func(c *builtin.Config) { c.ShellGrace = 50 * time.Millisecond })
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			out, err := callWith(ctx, t, tools.Shell(), m{"command": "echo $$ >pids; echo started; " + command}, func(string) { cancel() })
+			out, err := callWith(ctx, t, tools.Shell(), m{"command": "echo $$ >>pids; echo started; " + command}, func(string) { cancel() })
 			coded(t, out, err, rouse.CodeCanceled)
 			gone(t, root)
 		})

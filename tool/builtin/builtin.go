@@ -84,7 +84,7 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	var errs []error
 	if c.Root == "" {
-		errs = append(errs, errors.New("Root is empty"))
+		errs = append(errs, errors.New("no Root is given"))
 	}
 	for _, l := range []struct {
 		name  string
@@ -115,9 +115,9 @@ func (c Config) validate() error {
 	for name, value := range c.Env {
 		switch {
 		case name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0):
-			errs = append(errs, fmt.Errorf("Env: %q is not a usable variable", name))
+			errs = append(errs, fmt.Errorf("the variable %q of Env is not usable", name))
 		case name == markerName:
-			errs = append(errs, fmt.Errorf("Env: %s is reserved", name))
+			errs = append(errs, fmt.Errorf("the variable %s of Env is reserved", name))
 		}
 	}
 	return errors.Join(errs...)

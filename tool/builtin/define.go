@@ -91,3 +91,6 @@ func validText(b []byte) (string, bool) {
 	}
 	return string(bytes.ToValidUTF8(b, []byte("\uFFFD"))), true
 }
+
+// release closes what was only read from; there is nothing to lose when that fails.
+func release(c io.Closer) { _ = c.Close() }

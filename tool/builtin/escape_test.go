@@ -169,7 +169,7 @@ func TestSwappedLink(t *testing.T) {
 			}
 		}
 	})
-	for range 1500 {
+	for range 500 {
 		out, err := callWith(t.Context(), t, tools.ReadFile(), m{"path": "swap/secret.txt"}, nil)
 		intact(t, root, outside, out, err)
 		out, err = callWith(t.Context(), t, tools.Search(), m{"pattern": "SECRET", "path": "swap"}, nil)

@@ -75,11 +75,12 @@ const (
 // fetcher is the fetch tool.
 type fetcher struct {
 	cfg    FetchConfig
+	guard  *guard
 	client *http.Client
 }
 
 func newFetcher(cfg FetchConfig) *fetcher {
-	f := &fetcher{cfg: cfg}
+	f := &fetcher{cfg: cfg, guard: newGuard()}
 	f.client = &http.Client{
 		Transport: &http.Transport{
 			Proxy:                  nil, // never from the environment: a proxy would connect for us, unchecked
@@ -145,7 +146,7 @@ func (f *fetcher) run(ctx context.Context, _ *tool.Call, a fetchArgs) (string, e
 	if err != nil {
 		return "", fetchError(ctx, err)
 	}
-	defer resp.Body.Close()
+	defer release(resp.Body)
 	text, err := f.text(resp)
 	if err != nil {
 		return "", fetchError(ctx, err)
@@ -184,7 +185,7 @@ func (f *fetcher) dial(ctx context.Context, network, hostport string) (net.Conn,
 	for i, a := range addrs {
 		a = a.Unmap()
 		addrs[i] = a
-		if !public(a) && (f.cfg.Allow == nil || !f.cfg.Allow(a)) {
+		if !f.guard.public(a) && (f.cfg.Allow == nil || !f.cfg.Allow(a)) {
 			return nil, failure(rouse.CodeDenied, op, "%s is not on the public Internet; private, local and special addresses are refused", show(host))
 		}
 	}

@@ -224,14 +224,14 @@ func TestFetchRedirects(t *testing.T) {
 	t.Parallel()
 	f, n := fetchTool(t, func(w http.ResponseWriter, r *http.Request) {
 		var left int
-		switch {
-		case r.URL.Path == "/creds":
+		switch r.URL.Path {
+		case "/creds":
 			w.Header().Set("Location", "http://user:hunter2@other.com/")
-		case r.URL.Path == "/file":
+		case "/file":
 			w.Header().Set("Location", "file:///etc/passwd")
-		case r.URL.Path == "/local":
+		case "/local":
 			w.Header().Set("Location", "http://127.0.0.1:22/?key=hunter2")
-		case r.URL.Path == "/loop":
+		case "/loop":
 			w.Header().Set("Location", "/loop")
 		default:
 			if _, err := fmt.Sscanf(r.URL.Path, "/%d", &left); err != nil || left == 0 {

@@ -108,7 +108,7 @@ func (p *process) waitGone(limit time.Duration, act func()) int {
 		}
 		empty = 0
 		act()
-		time.Sleep(pause)
+		time.Sleep(pause) //nolint:forbidigo // nothing tells when a process that is not our child has ended
 		pause = min(2*pause, 50*time.Millisecond)
 	}
 	return 0

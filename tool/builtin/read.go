@@ -55,7 +55,7 @@ func (t *Tools) runReadFile(ctx context.Context, c *tool.Call, a readFileArgs) (
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
+	defer release(f)
 	if fi.IsDir() {
 		return "", failure(rouse.CodeInvalid, op, "%s is a directory; list_dir shows what is in it", show(rel))
 	}

@@ -97,7 +97,7 @@ func (t *Tools) runSearch(ctx context.Context, _ *tool.Call, a searchArgs) (stri
 			if fi.Mode()&fs.ModeSymlink != 0 {
 				s.links++
 			} else if fi.Mode().IsRegular() && s.wanted(rel) {
-				t.searchFile(ctx, &s, rel)
+				_ = t.searchFile(ctx, &s, rel) // counted as unreadable
 			}
 			return !s.full && ctx.Err() == nil
 		})
@@ -162,7 +162,7 @@ func (t *Tools) searchFile(ctx context.Context, s *searching, rel string) error 
 		s.unreadable++
 		return err
 	}
-	defer f.Close()
+	defer release(f)
 	if fi.Size() > t.cfg.MaxFileBytes {
 		s.large++
 		return nil

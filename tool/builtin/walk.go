@@ -101,7 +101,7 @@ func (w *walk) names(ctx context.Context, rel string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer release(f)
 	if !fi.IsDir() {
 		return nil, failure(rouse.CodeInvalid, w.op, "%s is a file, not a directory", show(rel))
 	}

@@ -194,7 +194,7 @@ func (w *write) fill(f *os.File) error {
 		if err != nil {
 			return err
 		}
-		defer old.Close()
+		defer release(old)
 		if fi.IsDir() {
 			return failure(rouse.CodeInvalid, op, "%s is a directory", show(w.rel))
 		}
@@ -221,7 +221,7 @@ func (w *write) sync(dir string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer release(f)
 	// Some file systems cannot flush a directory; they have nothing to flush.
 	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
 		return w.tools.pathError("write_file", dir, err)

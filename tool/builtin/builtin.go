@@ -18,7 +18,8 @@ import (
 // means its default; a negative one is refused.
 type Config struct {
 	// Root is the directory that all files are below. Required; it is made
-	// absolute and opened once, so replacing it later has no effect on open tools.
+	// absolute and opened once: when the directory is moved later, the file tools
+	// stay with it, and shell refuses to run.
 	Root string
 
 	// MaxReadBytes bounds the text that one read_file returns. Default 256 KiB.

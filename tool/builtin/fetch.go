@@ -42,7 +42,7 @@ type FetchConfig struct {
 	// Resolver finds the addresses of a name. Default net.DefaultResolver.
 	Resolver Resolver
 	// Dial connects to a checked "address:port"; it is never given a name.
-	// Default: a net.Dialer.
+	// Default: a net.Dialer that gives each address a third of Timeout.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -62,7 +62,7 @@ func (c FetchConfig) withDefaults() FetchConfig {
 		c.Resolver = net.DefaultResolver
 	}
 	if c.Dial == nil {
-		c.Dial = (&net.Dialer{}).DialContext
+		c.Dial = (&net.Dialer{Timeout: c.Timeout / 3}).DialContext
 	}
 	return c
 }

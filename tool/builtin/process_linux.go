@@ -14,7 +14,12 @@ func (p *process) awaitExit() {
 	for {
 		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, idtypePID, uintptr(p.cmd.Process.Pid), 0,
 			syscall.WEXITED|syscall.WNOWAIT, 0, 0)
-		if errno != syscall.EINTR {
+		switch errno {
+		case syscall.EINTR:
+		case 0:
+			return
+		default: // the system does not permit the look; reap at once instead
+			p.reap()
 			return
 		}
 	}
@@ -74,9 +79,15 @@ func (p *process) running() []proc {
 	}
 	var out []proc
 	for _, q := range all {
-		if ours[q.pid] && q.state != 'Z' && q.state != 'X' {
+		switch {
+		case !ours[q.pid] || q.state == 'X':
+		case q.state != 'Z':
 			out = append(out, q)
 			p.seen[q.pid] = q.start
+		case q.pid != leader && q.parent == os.Getpid():
+			// An orphan that was given to us, as happens to the first process of a
+			// container: nobody else removes it.
+			_, _ = syscall.Wait4(q.pid, nil, syscall.WNOHANG, nil)
 		}
 	}
 	return out

@@ -69,17 +69,24 @@ func (p *process) supervise(ctx context.Context, grace time.Duration) {
 	select {
 	case <-exited:
 		p.background = p.alive() > 0
+		p.signalGroup(syscall.SIGKILL)
 	case <-ctx.Done():
 		p.cause = context.Cause(ctx)
 		p.alive() // finds descendants before their parents die
 		p.signalGroup(syscall.SIGTERM)
 		p.waitGone(grace, func() {})
 		p.killAll() // all of one look, so that none is lost when its parent dies
-		<-exited
 	}
-	p.signalGroup(syscall.SIGKILL)
 	p.survivors = p.waitGone(maxSweep, p.killAll)
-	p.status = p.reap()
+	if p.survivors == 0 {
+		<-exited
+		p.status = p.reap()
+	} else {
+		go func() { // what even SIGKILL does not end now is reaped when the system lets it go
+			<-exited
+			p.reap()
+		}()
+	}
 	// Whoever could write is gone. If not, reading ends all the same.
 	if err := p.out.SetReadDeadline(time.Now().Add(drainTime)); err != nil {
 		_ = p.out.Close() // this ends reading too

@@ -64,8 +64,8 @@ func (t *Tools) runShell(ctx context.Context, c *tool.Call, a shellArgs) (string
 	case a.Timeout > 0:
 		limit = time.Duration(a.Timeout * float64(time.Second))
 	}
-	if _, err := t.root.Stat("."); err != nil {
-		return "", t.pathError(op, ".", err)
+	if err := t.rootInPlace(op); err != nil {
+		return "", err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errShellTimeout)
 	defer cancel()
@@ -84,6 +84,19 @@ func (t *Tools) runShell(ctx context.Context, c *tool.Call, a shellArgs) (string
 	copyErr := copyOutput(p.out, &out, c.Progress)
 	<-p.ended
 	return shellResult(p, &out, limit, copyErr)
+}
+
+// rootInPlace checks that the path of the root still leads to the directory
+// that was opened. A command needs the path.
+func (t *Tools) rootInPlace(op string) error {
+	opened, err := t.root.Stat(".")
+	if err != nil {
+		return t.pathError(op, ".", err)
+	}
+	if now, err := os.Stat(t.cfg.Root); err != nil || !os.SameFile(opened, now) {
+		return failure(rouse.CodeConflict, op, "the root directory was moved or replaced")
+	}
+	return nil
 }
 
 // shellResult is what a call returns once its processes are gone.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -97,5 +98,26 @@ func TestShellDescriptors(t *testing.T) { // not parallel: it counts
 	}
 	if after := count(); after > before {
 		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
+// A host that adopts orphans, as the first process of a container does, is not
+// left with their remains.
+func TestShellAdoptedOrphans(t *testing.T) { // not parallel: it changes the process
+	const prSetChildSubreaper = 36
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); errno != 0 {
+		t.Fatal(errno)
+	}
+	defer func() {
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 0, 0); errno != 0 {
+			t.Error(errno)
+		}
+	}()
+	tools, root := newTools(t, nil)
+	call(t, tools.Shell(), m{"command": `echo $$ >pids; sleep 1000 & echo $! >>pids; (sh -c 'sleep 1000 & echo $! >>pids')`})
+	for _, pid := range pids(t, root) {
+		if f := stat(pid); f != nil {
+			t.Errorf("process %d is in state %s", pid, f[0])
+		}
 	}
 }

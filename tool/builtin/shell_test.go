@@ -264,3 +264,29 @@ func TestShellParallel(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// A root that was moved away is not used by its path.
+func TestMovedRoot(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	root, moved := filepath.Join(base, "root"), filepath.Join(base, "moved")
+	put(t, root, "f", "mine")
+	tools, err := builtin.New(builtin.Config{Root: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tools.Close()
+	if err := os.Rename(root, moved); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, tools.Shell(), m{"command": "touch x"}, rouse.CodeConflict)
+	put(t, root, "f", "another")
+	refused(t, tools.Shell(), m{"command": "touch x"}, rouse.CodeConflict)
+	if got := call(t, tools.ReadFile(), m{"path": "f"}); got != "mine" {
+		t.Errorf("got %q", got)
+	}
+	call(t, tools.WriteFile(), m{"path": "g", "content": "x"})
+	if len(names(t, root)) != 1 || len(names(t, moved)) != 2 {
+		t.Errorf("%v, %v", names(t, root), names(t, moved))
+	}
+}

@@ -70,8 +70,11 @@ func (s *Store) prepare(ctx context.Context) (*writer, error) {
 	}
 	w, err := s.prepareOn(ctx, c)
 	if err != nil {
+		if ctx.Err() != nil {
+			err = contextError(ctx, opOpen)
+		}
 		_, off := c.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, true)
-		return nil, classify(opOpen, errors.Join(err, off, closeConn(c)))
+		return nil, with(classify(opOpen, err), errors.Join(off, closeConn(c)))
 	}
 	return w, nil
 }

@@ -53,6 +53,8 @@ func child(mode string, args []string) error {
 		})
 	case "hold":
 		return childHolds(args[0])
+	case "full":
+		return childFillsDisk(args[0])
 	}
 	return errors.New("no such mode")
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/rouse-run/rouse"
 )
 
+// writerPragmas make a commit durable, also when the power fails.
+const writerPragmas = `PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -16000; PRAGMA journal_size_limit = 67108864`
+
 // openConn opens the file and sets what every connection needs.
 func (s *Store) openConn(flags sqlite3.OpenFlag, pragmas string) (*sqlite3.Conn, error) {
 	c, err := sqlite3.OpenFlags(s.path, flags)
@@ -63,8 +66,7 @@ func (s *Store) prepare(ctx context.Context) (*writer, error) {
 	if err := s.fault(PointOpenBegin); err != nil {
 		return nil, err
 	}
-	c, err := s.openConn(sqlite3.OPEN_READWRITE|sqlite3.OPEN_CREATE,
-		`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -16000; PRAGMA journal_size_limit = 67108864`)
+	c, err := s.openConn(sqlite3.OPEN_READWRITE|sqlite3.OPEN_CREATE, writerPragmas)
 	if err != nil {
 		return nil, classify(opOpen, err)
 	}

@@ -17,23 +17,27 @@ import (
 // more, and the places of the events have no gap.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	acked := make(map[string]int64)
-	for kill := range 60 {
-		p := spawn(t, "commit", dir)
-		lines := 1 + rand.IntN(60)
-		for range lines {
-			acknowledge(t, p.line(), acked)
-		}
-		_ = p.cmd.Process.Kill()
-		for l := p.line(); l != ""; l = p.line() {
-			acknowledge(t, l, acked) // said before the end
-		}
-		p.kill()
-		checkKilled(t, dir, fmt.Sprint("kill ", kill), acked)
-	}
-	if acked["t0"] < 60 {
-		t.Errorf("only %d commits of a run were acknowledged in 60 lives", acked["t0"])
+	for store := range 4 {
+		t.Run(fmt.Sprint("store ", store), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			acked := make(map[string]int64)
+			for kill := range 15 {
+				p := spawn(t, "commit", dir)
+				for range 1 + rand.IntN(60) {
+					acknowledge(t, p.line(), acked)
+				}
+				_ = p.cmd.Process.Kill()
+				for l := p.line(); l != ""; l = p.line() {
+					acknowledge(t, l, acked) // said before the end
+				}
+				p.kill()
+				checkKilled(t, dir, fmt.Sprint("kill ", kill), acked)
+			}
+			if acked["t0"] < 15 {
+				t.Errorf("only %d commits of a run were acknowledged in 15 lives", acked["t0"])
+			}
+		})
 	}
 }
 

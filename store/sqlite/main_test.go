@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	if mode := os.Getenv(childVar); mode != "" {
 		if err := child(mode, os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			os.Exit(1) //nolint:forbidigo // this is the child's func main
 		}
 		return
 	}

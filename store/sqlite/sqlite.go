@@ -86,7 +86,7 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	var errs []error
 	if c.Dir == "" {
-		errs = append(errs, errors.New("Dir is empty"))
+		errs = append(errs, errors.New("no Dir"))
 	}
 	for _, f := range []struct {
 		name string

@@ -55,7 +55,7 @@ func TestLogIsBounded(t *testing.T) {
 	}
 	b := batch("watched", "watched")
 	largest := int64(0)
-	for range 600 {
+	for range 300 {
 		commit(t, s, b)
 		largest = max(largest, fileSize(t, filepath.Join(dir, sqlite.FileName+"-wal")))
 	}

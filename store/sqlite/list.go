@@ -1,0 +1,198 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/rouse-run/rouse"
+	"github.com/rouse-run/rouse/store"
+)
+
+const (
+	defaultLimit = 50
+	maxLimit     = 1000
+)
+
+// pageSize is how many rows a listing returns.
+func pageSize(op string, limit int) (int, error) {
+	switch {
+	case limit == 0:
+		return defaultLimit, nil
+	case limit < 0 || limit > maxLimit:
+		return 0, invalid(op, fmt.Sprintf("a limit is from 1 to %d", maxLimit))
+	}
+	return limit, nil
+}
+
+const runColumns = `r.n, r.id, t.id, r.agent, r.title, r.status, r.revision, r.epoch, r.owner, r.first_seq, r.last_seq, r.created, r.updated
+	FROM runs r JOIN threads t ON t.n = r.thread `
+
+func scanRun(st *sqlite3.Stmt) store.RunInfo {
+	return store.RunInfo{
+		ID: st.ColumnText(1), Thread: st.ColumnText(2), Agent: st.ColumnText(3), Title: st.ColumnText(4),
+		Status: rouse.Status(st.ColumnText(5)), Revision: st.ColumnInt64(6), Epoch: st.ColumnInt64(7), Owner: st.ColumnText(8),
+		FirstSeq: st.ColumnInt64(9), LastSeq: st.ColumnInt64(10),
+		Created: time.UnixMilli(st.ColumnInt64(11)).UTC(), Updated: time.UnixMilli(st.ColumnInt64(12)).UTC(),
+	}
+}
+
+// Run implements store.Runs. The error is CodeInvalid for an empty id.
+func (s *Store) Run(ctx context.Context, id string) (store.RunInfo, error) {
+	if id == "" {
+		return store.RunInfo{}, invalid(opRuns, "a run has an id")
+	}
+	var info store.RunInfo
+	err := s.read(ctx, opRuns, func(r *reader) error {
+		return r.query(`SELECT `+runColumns+`WHERE r.id = ?1`, func(st *sqlite3.Stmt) error {
+			info = scanRun(st)
+			return nil
+		}, id)
+	})
+	if err == nil && info.ID == "" {
+		err = notFound(opRuns, "run")
+	}
+	return info, err
+}
+
+// ListRuns implements store.Runs. The error is CodeInvalid for an unknown status,
+// a limit out of range and a cursor that is not from an earlier page.
+func (s *Store) ListRuns(ctx context.Context, f store.RunFilter) ([]store.RunInfo, string, error) {
+	limit, err := pageSize(opRuns, f.Limit)
+	if err != nil {
+		return nil, "", err
+	}
+	where, args := "WHERE 1 ", []any{}
+	if f.Cursor != "" {
+		n, err := strconv.ParseInt(f.Cursor, 10, 64)
+		if err != nil {
+			return nil, "", invalid(opRuns, "the cursor is not from an earlier page")
+		}
+		where, args = where+"AND r.n < ? ", append(args, n)
+	}
+	if f.Thread != "" {
+		where, args = where+"AND r.thread = (SELECT n FROM threads WHERE id = ?) ", append(args, f.Thread)
+	}
+	if len(f.Status) > 0 {
+		for _, st := range f.Status {
+			if !known(st) {
+				return nil, "", invalid(opRuns, fmt.Sprintf("there is no status %q", st))
+			}
+			args = append(args, string(st))
+		}
+		where += "AND r.status IN (?" + strings.Repeat(", ?", len(f.Status)-1) + ") "
+	}
+	var runs []store.RunInfo
+	var last int64
+	more := false
+	err = s.read(ctx, opRuns, func(r *reader) error {
+		return r.query(`SELECT `+runColumns+where+`ORDER BY r.n DESC LIMIT ?`, func(st *sqlite3.Stmt) error {
+			if more = len(runs) == limit; !more {
+				runs, last = append(runs, scanRun(st)), st.ColumnInt64(0)
+			}
+			return nil
+		}, append(args, int64(limit)+1)...)
+	})
+	if err != nil || !more {
+		return runs, "", err
+	}
+	return runs, strconv.FormatInt(last, 10), nil
+}
+
+// Orphans implements store.Runs. A run's owner is alive as long as a store is open
+// whose Node it is, here or in another process; no clock takes part. An owner
+// that is not the Node of a store counts as gone.
+func (s *Store) Orphans(ctx context.Context) ([]store.RunInfo, error) {
+	var runs []store.RunInfo
+	err := s.read(ctx, opRuns, func(r *reader) error {
+		return r.query(`SELECT `+runColumns+`WHERE r.status = 'running' ORDER BY r.n`, func(st *sqlite3.Stmt) error {
+			runs = append(runs, scanRun(st))
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	alive := make(map[string]bool)
+	orphans := runs[:0]
+	for _, r := range runs {
+		a, known := alive[r.Owner]
+		if !known {
+			if a, err = s.node.alive(r.Owner); err != nil {
+				return nil, &rouse.Error{Code: rouse.CodeStorage, Op: opRuns, Message: "it cannot be told whether an owner is alive", Err: err}
+			}
+			alive[r.Owner] = a
+		}
+		if !a {
+			orphans = append(orphans, r)
+		}
+	}
+	return orphans, nil
+}
+
+const threadColumns = `n, id, title, runs, last_seq, created, updated FROM threads `
+
+func scanThread(st *sqlite3.Stmt) store.ThreadInfo {
+	return store.ThreadInfo{
+		ID: st.ColumnText(1), Title: st.ColumnText(2), Runs: st.ColumnInt(3), LastSeq: st.ColumnInt64(4),
+		Created: time.UnixMilli(st.ColumnInt64(5)).UTC(), Updated: time.UnixMilli(st.ColumnInt64(6)).UTC(),
+	}
+}
+
+// Thread implements store.Threads. The error is CodeInvalid for an empty id.
+func (s *Store) Thread(ctx context.Context, id string) (store.ThreadInfo, error) {
+	if id == "" {
+		return store.ThreadInfo{}, invalid(opThread, "a thread has an id")
+	}
+	var info store.ThreadInfo
+	err := s.read(ctx, opThread, func(r *reader) error {
+		return r.query(`SELECT `+threadColumns+`WHERE id = ?1`, func(st *sqlite3.Stmt) error {
+			info = scanThread(st)
+			return nil
+		}, id)
+	})
+	if err == nil && info.ID == "" {
+		err = notFound(opThread, "thread")
+	}
+	return info, err
+}
+
+// ListThreads implements store.Threads. A thread is used by every commit to it.
+// The error is CodeInvalid for a limit out of range, which is 1 to 1000 (0 means
+// 50), and for a cursor that is not from an earlier page.
+func (s *Store) ListThreads(ctx context.Context, limit int, cursor string) ([]store.ThreadInfo, string, error) {
+	limit, err := pageSize(opThread, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	where, args := "", []any{}
+	if cursor != "" {
+		u, n, _ := strings.Cut(cursor, "-")
+		updated, err1 := strconv.ParseInt(u, 10, 64)
+		row, err2 := strconv.ParseInt(n, 10, 64)
+		if err1 != nil || err2 != nil {
+			return nil, "", invalid(opThread, "the cursor is not from an earlier page")
+		}
+		where, args = "WHERE (updated, n) < (?, ?) ", append(args, updated, row)
+	}
+	var threads []store.ThreadInfo
+	next, last := "", ""
+	err = s.read(ctx, opThread, func(r *reader) error {
+		return r.query(`SELECT `+threadColumns+where+`ORDER BY updated DESC, n DESC LIMIT ?`, func(st *sqlite3.Stmt) error {
+			if len(threads) == limit {
+				next = last
+				return nil
+			}
+			threads = append(threads, scanThread(st))
+			last = fmt.Sprintf("%d-%d", st.ColumnInt64(6), st.ColumnInt64(0))
+			return nil
+		}, append(args, int64(limit)+1)...)
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return threads, next, nil
+}

@@ -1,0 +1,92 @@
+package sqlite
+
+import (
+	"github.com/ncruces/go-sqlite3"
+)
+
+// statements are what the writer executes, prepared once.
+type statements struct {
+	begin, commit, rollback  *sqlite3.Stmt
+	savepoint, undo, release *sqlite3.Stmt
+
+	findRun, findThread               *sqlite3.Stmt
+	addThread, addRun, countRun       *sqlite3.Stmt
+	touchRun, moveRun, claimRun, used *sqlite3.Stmt
+	addEvent, addBlob                 *sqlite3.Stmt
+}
+
+func (s *statements) prepare(c *sqlite3.Conn) error {
+	for _, p := range []struct {
+		to  **sqlite3.Stmt
+		sql string
+	}{
+		{&s.begin, `BEGIN IMMEDIATE`},
+		{&s.commit, `COMMIT`},
+		{&s.rollback, `ROLLBACK`},
+		{&s.savepoint, `SAVEPOINT request`},
+		{&s.undo, `ROLLBACK TO request`},
+		{&s.release, `RELEASE request`},
+
+		{&s.findRun, `SELECT r.n, r.thread, t.id, r.revision, r.epoch, r.status, r.first_seq, r.last_seq, t.last_seq
+			FROM runs r JOIN threads t ON t.n = r.thread WHERE r.id = ?1`},
+		{&s.findThread, `SELECT n, last_seq FROM threads WHERE id = ?1`},
+		{&s.addThread, `INSERT INTO threads (id, title, runs, last_seq, created, updated) VALUES (?1, ?2, 0, 0, ?3, ?3)`},
+		{&s.addRun, `INSERT INTO runs (id, thread, agent, title, status, revision, epoch, owner, first_seq, last_seq, created, updated)
+			VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8, ?9, ?10, ?10)`},
+		{&s.countRun, `UPDATE threads SET runs = runs + 1 WHERE n = ?1`},
+		{&s.used, `UPDATE threads SET last_seq = ?1, updated = ?2 WHERE n = ?3`},
+		// The status has indexes; touchRun leaves it alone when it stays what it was.
+		{&s.touchRun, `UPDATE runs SET revision = ?1, first_seq = ?2, last_seq = ?3, updated = ?4 WHERE n = ?5`},
+		{&s.moveRun, `UPDATE runs SET status = ?1 WHERE n = ?2`},
+		{&s.claimRun, `UPDATE runs SET epoch = ?1, owner = ?2 WHERE n = ?3`},
+
+		{&s.addEvent, `INSERT INTO events (thread, seq, run, path, class, type, at, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`},
+		{&s.addBlob, `INSERT INTO blobs (hash, data, created) VALUES (?1, ?2, ?3) ON CONFLICT (hash) DO NOTHING`},
+	} {
+		stmt, _, err := c.PrepareFlags(p.sql, sqlite3.PREPARE_PERSISTENT)
+		if err != nil {
+			return err
+		}
+		*p.to = stmt
+	}
+	return nil
+}
+
+// binder binds parameters one after the other and keeps the first error.
+type binder struct {
+	s   *sqlite3.Stmt
+	n   int
+	err error
+}
+
+func (b *binder) text(v string) *binder {
+	b.n++
+	if b.err == nil {
+		b.err = b.s.BindText(b.n, v)
+	}
+	return b
+}
+
+func (b *binder) int(v int64) *binder {
+	b.n++
+	if b.err == nil {
+		b.err = b.s.BindInt64(b.n, v)
+	}
+	return b
+}
+
+func (b *binder) blob(v []byte) *binder {
+	b.n++
+	if b.err == nil {
+		b.err = b.s.BindBlob(b.n, v)
+	}
+	return b
+}
+
+// exec runs the statement.
+func (b *binder) exec() error {
+	if b.err != nil {
+		return b.err
+	}
+	return b.s.Exec()
+}

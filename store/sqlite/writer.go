@@ -1,0 +1,222 @@
+package sqlite
+
+import (
+	"errors"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/rouse-run/rouse"
+)
+
+// writer owns the connection that writes. One goroutine uses it.
+type writer struct {
+	store      *Store
+	conn       *sqlite3.Conn
+	stmts      statements
+	checkpoint *checkpointer
+	pages      int   // in the write-ahead log, as of the last commit
+	now        int64 // the time of the transaction, in milliseconds
+}
+
+func newWriter(s *Store, c *sqlite3.Conn) (*writer, error) {
+	w := &writer{store: s, conn: c}
+	if err := w.stmts.prepare(c); err != nil {
+		return nil, err
+	}
+	c.WALHook(func(_ *sqlite3.Conn, _ string, pages int) error {
+		w.pages = pages
+		return nil
+	})
+	return w, nil
+}
+
+// loop writes what is queued until the queue is closed and empty, or a fault
+// ends the store.
+func (w *writer) loop(q *queue) {
+	group := make([]*request, 0, w.store.cfg.GroupSize)
+	for {
+		var tail bool
+		group, tail = q.take(group[:0], cap(group))
+		if len(group) == 0 && !tail {
+			return
+		}
+		if tail && q.err() == nil {
+			w.finishCheckpoint()
+		}
+		w.write(group)
+		for i, r := range group {
+			r.done <- struct{}{}
+			group[i] = nil
+		}
+		w.checkpoint.grown(w.pages)
+	}
+}
+
+// write sets the outcome of every request of the group.
+func (w *writer) write(group []*request) {
+	if len(group) == 0 {
+		return
+	}
+	again, err := w.transaction(group)
+	if err == nil {
+		return
+	}
+	if !again || len(group) == 1 {
+		fail(group, err)
+		return
+	}
+	// One request met a failure that is not its own verdict, such as a full disk,
+	// and took the others along. Alone, each gets what it deserves.
+	for i := range group {
+		if _, err := w.transaction(group[i : i+1]); err != nil {
+			fail(group[i:i+1], err)
+		}
+	}
+}
+
+func fail(group []*request, err error) {
+	for _, r := range group {
+		if r.err == nil {
+			r.err = err
+		}
+	}
+}
+
+// transaction writes the group in one transaction and sets the verdict of each
+// request that is refused. When it returns an error nothing was written, or it
+// is of code CodeUncertain; again tells that a smaller group may succeed.
+func (w *writer) transaction(group []*request) (again bool, err error) {
+	if err := w.store.queue.err(); err != nil && w.store.queue.died() {
+		return false, err
+	}
+	if err := w.fault(PointCommitBegin); err != nil {
+		return false, err
+	}
+	w.now = w.store.cfg.Clock.Now().UnixMilli()
+	if err := w.stmts.begin.Exec(); err != nil {
+		return false, classify(opCommit, err)
+	}
+	changed := false
+	for _, r := range group {
+		r.err = nil
+		if err := w.apply(r); err != nil {
+			return !w.store.queue.died(), with(classify(opCommit, err), w.rollback())
+		}
+		changed = changed || r.err == nil
+	}
+	if !changed {
+		return false, w.rollback()
+	}
+	if err := w.fault(PointCommitLast); err != nil {
+		return false, with(err, w.rollback())
+	}
+	if err := w.stmts.commit.Exec(); err != nil {
+		err = with(err, w.rollback())
+		if unknown(err) {
+			return false, uncertain(err)
+		}
+		return true, classify(opCommit, err)
+	}
+	if err := w.fault(PointCommitDone); err != nil {
+		return false, uncertain(err)
+	}
+	for _, r := range group {
+		r.settle()
+	}
+	return false, nil
+}
+
+// apply writes one request under a savepoint. A verdict about the request goes
+// to r.err, with the savepoint rolled back; any other failure is returned.
+func (w *writer) apply(r *request) error {
+	if err := w.stmts.savepoint.Exec(); err != nil {
+		return err
+	}
+	var err error
+	if r.batch != nil {
+		err = w.writeBatch(r)
+	} else {
+		err = w.writeBlob(r)
+	}
+	if v := (*verdict)(nil); errors.As(err, &v) {
+		r.err = v.err
+		if err := w.stmts.undo.Exec(); err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	return w.stmts.release.Exec()
+}
+
+// verdict is an error that concerns one request only.
+type verdict struct{ err *rouse.Error }
+
+func (v *verdict) Error() string { return v.err.Error() }
+func (v *verdict) Unwrap() error { return v.err }
+
+func refuse(code rouse.Code, message string) error {
+	return &verdict{&rouse.Error{Code: code, Op: opCommit, Message: message}}
+}
+
+// settle gives the events of a written batch their places.
+func (r *request) settle() {
+	if r.err != nil || r.batch == nil {
+		return
+	}
+	b := r.batch
+	for i := range b.Events {
+		e := &b.Events[i]
+		e.Thread, e.Run, e.Seq = b.Thread, b.Run, r.first+int64(i)
+	}
+}
+
+// rollback ends the transaction, unless the failure has done so already.
+func (w *writer) rollback() error {
+	if w.conn.GetAutocommit() {
+		return nil
+	}
+	return w.stmts.rollback.Exec()
+}
+
+// fault calls the test's hook. Its error ends the store.
+func (w *writer) fault(point string) error {
+	err := w.store.fault(point)
+	if err != nil {
+		w.store.queue.die(err)
+	}
+	return err
+}
+
+// finishCheckpoint moves what the checkpointer left of the log, which is what was
+// committed meanwhile. Nobody commits now, so the log can begin anew.
+func (w *writer) finishCheckpoint() {
+	if w.fault(PointCheckpointBegin) != nil {
+		return
+	}
+	start := time.Now()
+	size, moved, err := w.conn.WALCheckpoint("main", sqlite3.CHECKPOINT_PASSIVE)
+	w.checkpoint.finished(size, moved, time.Since(start), err)
+	_ = w.fault(PointCheckpointDone) // the next call finds the store dead
+}
+
+// close ends the connection. After a fault it leaves everything as a killed
+// process would.
+func (w *writer) close() error {
+	if w.store.queue.died() {
+		_, err := w.conn.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, true)
+		return errors.Join(err, closeConn(w.conn))
+	}
+	err := w.fault(PointCloseNode)
+	if err == nil {
+		err = exec(w.conn, `DELETE FROM nodes WHERE id = ?1`, w.store.node.id)
+	}
+	if err == nil {
+		w.finishCheckpoint()
+	}
+	if w.store.queue.died() {
+		_, off := w.conn.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, true)
+		err = errors.Join(err, off)
+	}
+	return classify(opClose, errors.Join(err, closeConn(w.conn)))
+}

@@ -19,11 +19,11 @@ export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 
 step = @printf '\n== %s (%(%H:%M:%S)T)\n' '$(1)' -1
 
-.PHONY: test check deps build vet tidy lint vuln race fmt help
+.PHONY: test check deps build vet tidy lint vuln budgets race fmt help
 
 test: deps check ## install what is missing, then run every check
 
-check: build vet tidy lint vuln race ## every check: what "done" means
+check: build vet tidy lint vuln budgets race ## every check: what "done" means
 	$(call step,all checks passed)
 
 deps: ## install what the checks need (Debian packages)
@@ -48,6 +48,10 @@ lint: $(GOLANGCI) ## golangci-lint with .golangci.yml
 vuln: $(GOVULNCHECK) ## govulncheck, when its database can be reached
 	$(call step,govulncheck $(GOVULNCHECK_VERSION))
 	@.ci/vuln $(GOVULNCHECK)
+
+budgets: ## print the table of sizes and their caps
+	$(call step,size budgets)
+	@go test -v -run '^TestBudgets$$' ./internal/checks
 
 race: ## all tests: race detector, shuffled; the import graph and the budgets are tests too
 	$(call step,go test -race -shuffle=on)

@@ -104,7 +104,7 @@ func (s *Store) Seed(values json.RawMessage) error {
 		if d == nil {
 			return unknownKey(op, name)
 		}
-		if st == nil || st.Value == nil {
+		if st == nil {
 			return fail(rouse.CodeInvalid, op, "there is no value for "+name, nil)
 		}
 		if st.Version == 0 {

@@ -278,7 +278,13 @@ func TestRefusedWrites(t *testing.T) {
 	}
 	b := store.Snapshot().Batch()
 	number.Set(b, math.Inf(1))
-	wantCode(t, b.Err(), rouse.CodeInvalid)
+	first := b.Err()
+	wantCode(t, first, rouse.CodeInvalid)
+	number.Set(b, math.NaN())
+	number.Set(b, 1)
+	if b.Err() != first { //nolint:errorlint // the very same error is meant
+		t.Errorf("got %v, want the first error", b.Err())
+	}
 	if b.Empty() {
 		t.Error("a batch with an error is not empty: it must not be dropped")
 	}

@@ -25,15 +25,20 @@ func undocumented(dir string, srcs []source) (comment, example bool) {
 			}
 			continue
 		}
-		want := "Package " + s.file.Name.Name + " "
+		first, rest, _ := strings.Cut(s.file.Doc.Text(), " ")
+		second, _, _ := strings.Cut(rest, " ")
 		if s.file.Name.Name == "main" {
-			want = "Command " + path.Base(dir) + " "
+			name := path.Base(dir)
+			comments = comments || first == "Command" && second == name || strings.EqualFold(first, name)
+		} else {
+			comments = comments || first == "Package" && second == s.file.Name.Name
 		}
-		comments = comments || strings.HasPrefix(s.file.Doc.Text(), want)
 		behaviour = behaviour || s.file.Name.Name != "main" && slices.ContainsFunc(s.file.Decls, isExportedFunc)
 	}
-	return !comments, behaviour && !examples && !match("internal/...", dir) && !isTestPackage(dir)
+	return !comments, behaviour && !examples && !isInternal(dir) && !isTestPackage(dir)
 }
+
+func isInternal(dir string) bool { return slices.Contains(strings.Split(dir, "/"), "internal") }
 
 func isExportedFunc(d ast.Decl) bool {
 	f, ok := d.(*ast.FuncDecl)
@@ -58,10 +63,8 @@ func TestPackageDocs(t *testing.T) {
 		if example && !pardons[dir] {
 			t.Errorf("%s: exported functions but no Example with an Output comment", dir)
 		}
-		if !example {
-			if pardons[dir] {
-				t.Errorf("%s: has an example or needs none; remove it from withoutExample", dir)
-			}
+		if !example && pardons[dir] {
+			t.Errorf("%s: has an example or needs none; remove it from withoutExample", dir)
 		}
 	}
 	for _, dir := range slices.Sorted(maps.Keys(pardons)) {
@@ -91,8 +94,11 @@ func TestPackageDocsCatch(t *testing.T) {
 		"method":               {"x", method, silent, false, true},
 		"all":                  {"x", good, shown, false, false},
 		"internal":             {"internal/x", good, silent, false, false},
+		"internal below":       {"bench/internal/x", good, silent, false, false},
 		"no behaviour":         {"x", "// Package x is data.\npackage x\ntype T int\n", silent, false, false},
 		"command":              {"cmd/x", "// Command x runs.\npackage main\n", silent, false, false},
+		"command by name":      {"cmd/x", "// X runs.\npackage main\n", silent, false, false},
+		"nameless command":     {"cmd/x", "// This runs.\npackage main\n", silent, true, false},
 		"wrong name":           {"x", "// Package y is good.\npackage x\n", silent, true, false},
 	} {
 		comment, example := undocumented(c.dir, []source{parseSource(t, "x.go", c.code), parseSource(t, "x_test.go", c.test)})

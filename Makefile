@@ -17,7 +17,7 @@ GOVULNCHECK := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
 # A checkout may belong to somebody else; the checks need no version stamp.
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 
-step = @printf '\n== %s (%(%H:%M:%S)T)\n' '$(1)' -1
+step = @printf '\n== %s (%s)\n' '$(1)' "$$(date +%T)"
 
 .PHONY: test check deps build vet tidy lint vuln budgets race fmt help
 

@@ -1,3 +1,5 @@
+// Package run is the kernel: it drives a step from commit to commit, writes what
+// happened to a Journal, and continues a run from there after a crash.
 package run
 
 import (

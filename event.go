@@ -2,7 +2,10 @@ package rouse
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
+
+	"github.com/rouse-run/rouse/internal/jsonx"
 )
 
 // Class says what an event is good for.
@@ -119,18 +122,42 @@ type eventJSON struct {
 	Delta  *Delta          `json:"delta,omitempty"`
 }
 
-// MarshalJSON encodes e as one object: seq, thread, run, path, class, type, at
-// (RFC 3339), and data or delta.
-func (e Event) MarshalJSON() ([]byte, error) {
-	j := eventJSON{Seq: e.Seq, Thread: e.Thread, Run: e.Run, Path: e.Path, Class: e.Class, Type: e.Type, Key: e.Key, Sum: e.Sum, Data: e.Data}
+// AppendJSON appends e as one object: seq, thread, run, path, class, type, key,
+// at (RFC 3339), sum (a decimal string), and data or delta. Data is copied byte
+// for byte.
+func (e *Event) AppendJSON(b []byte) []byte {
+	o := jsonx.Open(b)
+	o.Int("seq", e.Seq)
+	o.String("thread", e.Thread)
+	o.String("run", e.Run)
+	o.String("path", e.Path)
+	o.String("class", string(e.Class))
+	o.String("type", string(e.Type))
+	o.String("key", e.Key)
 	if !e.At.IsZero() {
-		j.At = &e.At
+		o.Key("at")
+		o.B = append(e.At.AppendFormat(append(o.B, '"'), time.RFC3339Nano), '"')
 	}
+	if e.Sum != 0 {
+		o.Key("sum")
+		o.B = append(strconv.AppendUint(append(o.B, '"'), e.Sum, 10), '"')
+	}
+	o.Raw("data", e.Data)
 	if e.Delta != (Delta{}) {
-		j.Delta = &e.Delta
+		o.Key("delta")
+		in := jsonx.Open(o.B)
+		in.String("text", e.Delta.Text)
+		in.String("call", e.Delta.Call)
+		in.String("name", e.Delta.Name)
+		in.Int("index", int64(e.Delta.Index))
+		o.B = in.Close()
 	}
-	return json.Marshal(j)
+	return o.Close()
 }
+
+// MarshalJSON encodes e as AppendJSON does. An encoder that escapes HTML
+// characters, as json.Marshal does, changes how Data is written, not what it says.
+func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil), nil }
 
 // UnmarshalJSON is the inverse of MarshalJSON.
 func (e *Event) UnmarshalJSON(b []byte) error {

@@ -62,10 +62,10 @@ func (m *Memory) Commit(ctx context.Context, b *Batch) error {
 		t.runs = append(t.runs, b.Run)
 	}
 	r.revision, r.epoch, r.status = b.Revision+1, b.Epoch, b.Status
-	if b.Status.Final() {
-		t.open = ""
-	} else {
+	if !b.Status.Final() {
 		t.open = b.Run
+	} else if t.open == b.Run {
+		t.open = ""
 	}
 	for i := range b.Events {
 		ev := &b.Events[i]
@@ -90,6 +90,8 @@ func checkRow(b *Batch, t *memThread, r *memRun) error {
 		return fail(rouse.CodeBusy, "the thread has the open run %s", t.open)
 	case r == nil:
 		return nil
+	case b.Revision == 0:
+		return fail(rouse.CodeConflict, "the run exists already")
 	case r.thread != b.Thread:
 		return fail(rouse.CodeConflict, "the run belongs to another thread")
 	case r.epoch != epoch:

@@ -120,12 +120,11 @@ func (r *Run[O]) Checkpoint(ctx context.Context) (Checkpoint, error) {
 
 // Export writes a run out of a journal, as Run.Checkpoint does.
 func Export(ctx context.Context, j Journal, row Row) (Checkpoint, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(checkpointHead{checkpointVersion, row}); err != nil {
-		return nil, err
+	buf, err := json.Marshal(checkpointHead{checkpointVersion, row})
+	if err != nil {
+		return nil, &rouse.Error{Code: rouse.CodeInvalid, Op: "run.export", Message: "the run's row cannot be written as JSON", Err: err}
 	}
+	buf = append(buf, '\n')
 	last := int64(0)
 	var events []rouse.Event
 	for ev, err := range j.Read(ctx, Query{Thread: row.Thread}) {
@@ -141,11 +140,9 @@ func Export(ctx context.Context, j Journal, row Row) (Checkpoint, error) {
 		if ev.Seq > last {
 			break
 		}
-		if err := enc.Encode(ev); err != nil {
-			return nil, &rouse.Error{Code: rouse.CodeCorrupt, Op: "run.export", Message: "an event cannot be written as JSON", Err: err}
-		}
+		buf = append(ev.AppendJSON(buf), '\n')
 	}
-	return buf.Bytes(), nil
+	return buf, nil
 }
 
 // Import puts a checkpoint into an empty thread of m and returns the row to

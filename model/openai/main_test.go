@@ -105,6 +105,9 @@ func untilClose(body string) string { return sseHead + "Connection: close\r\n\r\
 
 // chunked is a response in one HTTP chunk.
 func chunked(body string) string {
+	if body == "" {
+		return sseHead + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+	}
 	return sseHead + "Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
 }
 

@@ -276,11 +276,7 @@ func TestCancel(t *testing.T) {
 					return false
 				})
 				m := newModel(t, openai.Config{BaseURL: s.url})
-				err := collect(t, m, ctx, hello()).err
-				if name == "in a refusal" && rouse.CodeOf(err) == rouse.CodeProvider {
-					return // the status had been read already
-				}
-				wantCode(t, err, code)
+				wantCode(t, collect(t, m, ctx, hello()).err, code)
 			})
 		}
 	}
@@ -292,6 +288,54 @@ func TestCancel(t *testing.T) {
 		t.Error("something was sent")
 	}
 }
+
+// A consumer that cancels gets no more than the chunk that More has promised.
+func TestCancelWithinABatch(t *testing.T) {
+	t.Parallel()
+	_, m := answering(t, chunked(longAnswer(50)))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	seen := 0
+	for _, err := range m.Stream(ctx, hello()) {
+		if err != nil {
+			wantCode(t, err, rouse.CodeCanceled)
+			break
+		}
+		if seen++; seen == 3 {
+			cancel()
+		}
+	}
+	if seen > 4 {
+		t.Errorf("%d chunks", seen)
+	}
+}
+
+// A refusal whose body never ends is reported all the same.
+func TestRefusalWithoutEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, openai.Config{Transport: stalling{}})
+		g := collect(t, m, t.Context(), hello())
+		wantCode(t, g.err, rouse.CodeRateLimited, "429")
+	})
+}
+
+// stalling refuses with a body that ends when the request is canceled.
+type stalling struct{}
+
+func (stalling) RoundTrip(r *http.Request) (*http.Response, error) {
+	_ = r.Body.Close()
+	return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{}, Body: untilDone{r.Context()}}, nil
+}
+
+type untilDone struct{ ctx context.Context }
+
+func (u untilDone) Read([]byte) (int, error) {
+	<-u.ctx.Done()
+	return 0, u.ctx.Err()
+}
+
+func (untilDone) Close() error { return nil }
 
 // Case 6, the fourth cut: silence lasts as long as the context allows.
 func TestSilence(t *testing.T) {

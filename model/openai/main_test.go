@@ -114,8 +114,9 @@ func chunked(body string) string {
 // answering returns a server that answers every request with response, and a model for it.
 func answering(t testing.TB, response string) (*rawServer, *openai.Model) {
 	t.Helper()
+	data := []byte(response)
 	s := newRawServer(t, func(c net.Conn, _ int) bool {
-		_, err := io.WriteString(c, response)
+		_, err := c.Write(data)
 		return err == nil && !strings.Contains(response, "Connection: close")
 	})
 	return s, newModel(t, openai.Config{BaseURL: s.url})

@@ -23,15 +23,6 @@ func testModel(t testing.TB, cfg Config) *Model {
 	return m
 }
 
-func fresh(t testing.TB, m *Model, req *model.Request) string {
-	t.Helper()
-	b, err := new(memo).encode(m, req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b.b)
-}
-
 func round(i int, size int) []rouse.Message {
 	id := fmt.Sprintf("call_%d", i)
 	return []rouse.Message{

@@ -40,9 +40,9 @@ func (d *AnswerData) encode() json.RawMessage {
 type ResultData struct {
 	Index    int              `json:"index"` // of the call in its answer
 	Result   rouse.ToolResult `json:"result"`
-	Code     rouse.Code `json:"code,omitempty"`     // empty after success
-	Attempts int        `json:"attempts,omitempty"` // how often the tool was called
-	By       string     `json:"by,omitempty"`       // who supplied or denied it, when no tool did
+	Code     rouse.Code       `json:"code,omitempty"`     // empty after success
+	Attempts int              `json:"attempts,omitempty"` // how often the tool was called
+	By       string           `json:"by,omitempty"`       // who supplied or denied it, when no tool did
 }
 
 func (d *ResultData) encode() json.RawMessage {

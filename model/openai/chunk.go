@@ -126,7 +126,7 @@ func (d *decoder) similar(data []byte, b *batch) bool {
 }
 
 func (d *decoder) learn(data []byte, f *fast, said []piece) {
-	if len(said) != 1 || said[0].text.empty() || !said[0].id.empty() || !said[0].name.empty() {
+	if len(said) != 1 || f.to == 0 || said[0].text.empty() || !said[0].id.empty() || !said[0].name.empty() {
 		return
 	}
 	switch said[0].kind {
@@ -276,7 +276,10 @@ func (f *fast) delta() {
 			p.skip()
 		}
 	}
-	if !reasoning.empty() && !other.empty() || calls && !(content.empty() && reasoning.empty() && other.empty()) {
+	if !reasoning.empty() && !other.empty() {
+		other, f.to = span{}, 0 // the same text twice; such an event is not remembered
+	}
+	if said := !content.empty() || !reasoning.empty() || !other.empty(); said && calls {
 		p.fail()
 		return
 	}

@@ -102,8 +102,11 @@ func answerError(data []byte) error {
 }
 
 // statusError is the error for a response that is not a success.
-func (m *Model) statusError(resp *http.Response) error {
+func (m *Model) statusError(ctx context.Context, resp *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what could not be read is not needed
+	if ctx.Err() != nil {
+		return contextError(ctx)
+	}
 	var c complaint
 	c.read(data)
 	if c.message == "" && isText(data) {

@@ -105,14 +105,18 @@ func untilClose(body string) string { return sseHead + "Connection: close\r\n\r\
 
 // chunked is a response in one HTTP chunk.
 func chunked(body string) string {
+	if body == "" {
+		return sseHead + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+	}
 	return sseHead + "Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
 }
 
 // answering returns a server that answers every request with response, and a model for it.
 func answering(t testing.TB, response string) (*rawServer, *openai.Model) {
 	t.Helper()
+	data := []byte(response)
 	s := newRawServer(t, func(c net.Conn, _ int) bool {
-		_, err := io.WriteString(c, response)
+		_, err := c.Write(data)
 		return err == nil && !strings.Contains(response, "Connection: close")
 	})
 	return s, newModel(t, openai.Config{BaseURL: s.url})

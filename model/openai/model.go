@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rouse-run/rouse"
 	"github.com/rouse-run/rouse/internal/sse"
@@ -112,13 +113,15 @@ func (m *Model) stream(ctx context.Context, req *model.Request, yield func(model
 	}
 	defer func() { _ = resp.Body.Close() }() // its error says nothing about the answer
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return m.statusError(resp)
+		timer := time.AfterFunc(refusalTime, cancel)
+		defer timer.Stop()
+		return m.statusError(ctx, resp)
 	}
 	s := m.borrowStream()
 	defer m.returnStream(s)
 	s.answer.reset(names, m.cfg.MaxEventBytes)
 	s.yield = yield
-	whole, err := s.run(resp.Body, m)
+	whole, err := s.run(ctx, resp.Body, m)
 	switch {
 	case err == nil && whole:
 		s.drain(resp.Body, cancel)

@@ -15,6 +15,8 @@ import (
 )
 
 const (
+	// refusalTime bounds the wait for the body of a refusal.
+	refusalTime = 2 * time.Second
 	// drainBytes and drainTime bound what is read behind the end of an answer so
 	// that its connection can be used again.
 	drainBytes = 64 << 10
@@ -60,7 +62,7 @@ func (s *stream) release() {
 
 // run yields the answer in src. whole reports that it came to its end; false
 // without an error means that the consumer broke off.
-func (s *stream) run(src io.Reader, m *Model) (whole bool, err error) {
+func (s *stream) run(ctx context.Context, src io.Reader, m *Model) (whole bool, err error) {
 	c, err := s.firstByte(src)
 	switch {
 	case errors.Is(err, io.EOF):
@@ -68,14 +70,14 @@ func (s *stream) run(src io.Reader, m *Model) (whole bool, err error) {
 	case err != nil:
 		return false, readError(err)
 	case c == '{' || c == '[':
-		return s.runDocument(io.MultiReader(bytes.NewReader([]byte{c}), src), m.cfg.MaxEventBytes)
+		return s.runDocument(ctx, io.MultiReader(bytes.NewReader([]byte{c}), src), m.cfg.MaxEventBytes)
 	case c == '<':
 		return false, &rouse.Error{Code: rouse.CodeProviderOutput, Op: op, Message: "the provider answered with a page instead of a stream", Hint: "check BaseURL"}
 	}
 	s.events.Reset(src, &m.pages, m.cfg.MaxEventBytes)
 	s.events.Unread(c)
 	for !s.broken && !s.ended {
-		if err := s.deliver(); err != nil {
+		if err := s.deliver(ctx); err != nil {
 			return false, err
 		}
 		if s.broken || s.ended {
@@ -85,7 +87,7 @@ func (s *stream) run(src io.Reader, m *Model) (whole bool, err error) {
 		if err == nil {
 			continue
 		}
-		if err := s.atEnd(err); err != nil {
+		if err := s.atEnd(ctx, err); err != nil {
 			return false, err
 		}
 	}
@@ -114,7 +116,7 @@ func (s *stream) firstByte(src io.Reader) (byte, error) {
 }
 
 // deliver decodes the events that have arrived and hands on what they say.
-func (s *stream) deliver() error {
+func (s *stream) deliver(ctx context.Context) error {
 	s.batch.reset()
 	for {
 		ev, ok := s.events.Next()
@@ -122,7 +124,7 @@ func (s *stream) deliver() error {
 			break
 		}
 	}
-	return s.handOn()
+	return s.handOn(ctx)
 }
 
 // decode adds what an event says to the batch and reports whether the stream
@@ -150,7 +152,7 @@ func (s *stream) decode(ev sse.Event) bool {
 }
 
 // atEnd handles the end of the connection: err is io.EOF or what broke it.
-func (s *stream) atEnd(err error) error {
+func (s *stream) atEnd(ctx context.Context, err error) error {
 	s.eof = errors.Is(err, io.EOF)
 	// behind the finish reason only the usage can be missing
 	if lost := errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET); !s.eof && (s.answer.finish == "" || !lost) {
@@ -165,7 +167,7 @@ func (s *stream) atEnd(err error) error {
 			s.decode(ev)
 		}
 	}
-	if err := s.handOn(); err != nil || s.ended || s.broken {
+	if err := s.handOn(ctx); err != nil || s.ended || s.broken {
 		return err
 	}
 	return s.finish(false)
@@ -189,15 +191,18 @@ func (s *stream) broke(err error) error {
 
 // handOn turns the batch into chunks. Its strings become one string, of which
 // the chunks' texts are parts.
-func (s *stream) handOn() error {
+func (s *stream) handOn(ctx context.Context) error {
 	b := &s.batch
 	if len(b.pieces) == 0 {
 		return nil
 	}
 	text := string(b.text)
 	for i := range b.pieces {
-		p := &b.pieces[i]
-		if err := s.take(p, text); err != nil {
+		err := ctx.Err() // what has arrived does not matter any more
+		if err == nil {
+			err = s.take(&b.pieces[i], text)
+		}
+		if err != nil {
 			s.flush(false)
 			if s.broken {
 				return nil
@@ -294,7 +299,7 @@ func (s *stream) flush(more bool) {
 }
 
 // runDocument takes an answer that was not streamed.
-func (s *stream) runDocument(src io.Reader, limit int) (whole bool, err error) {
+func (s *stream) runDocument(ctx context.Context, src io.Reader, limit int) (whole bool, err error) {
 	data, err := io.ReadAll(io.LimitReader(src, int64(limit)+1))
 	switch {
 	case err != nil:
@@ -309,7 +314,7 @@ func (s *stream) runDocument(src io.Reader, limit int) (whole bool, err error) {
 		s.batch.pieces[i].raw = data
 	}
 	s.batch.pieces = append(s.batch.pieces, piece{kind: pieceDone})
-	err = s.handOn()
+	err = s.handOn(ctx)
 	return s.ended, err
 }
 

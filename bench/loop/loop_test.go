@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 func passReport(t *testing.T, args ...string) report {
 	t.Helper()
 	var out, progress bytes.Buffer
-	if code := run(t.Context(), append(args, "-json"), &out, &progress); code != exitOK {
+	if code := bench(t.Context(), append(args, "-json"), &out, &progress); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, progress.String())
 	}
 	var r report
@@ -116,7 +116,7 @@ func TestInterruptedPassHasNoFigures(t *testing.T) {
 	progress := &stopAt{mark: "2/2 W1 c=1 tuned", cancel: cancel}
 	var out bytes.Buffer
 	dir := t.TempDir()
-	code := run(ctx, []string{"-scale", "0.01", "-reps", "2", "-workloads", "W1", "-c", "1", "-dir", dir}, &out, progress)
+	code := bench(ctx, []string{"-scale", "0.01", "-reps", "2", "-workloads", "W1", "-c", "1", "-dir", dir}, &out, progress)
 	if code != exitError || out.Len() != 0 || !strings.Contains(progress.String(), "interrupted") {
 		t.Errorf("exit code %d, %q, %s", code, out.String(), progress.String())
 	}
@@ -220,11 +220,11 @@ func TestOptions(t *testing.T) {
 		"-workloads W9", "-c 0", "-c 1025", "-c x", "-modes disk", "-reps 0", "-reps 101", "-scale 0", "-scale 11", "-scale NaN",
 		"-check -reps 4", "-profile /nowhere", "-dir /nowhere", "-nonsense", "extra",
 	} {
-		if code := run(t.Context(), strings.Fields(args), io.Discard, io.Discard); code != exitError {
+		if code := bench(t.Context(), strings.Fields(args), io.Discard, io.Discard); code != exitError {
 			t.Errorf("%s: exit code %d", args, code)
 		}
 	}
-	if code := run(t.Context(), []string{"-h"}, io.Discard, io.Discard); code != exitOK {
+	if code := bench(t.Context(), []string{"-h"}, io.Discard, io.Discard); code != exitOK {
 		t.Errorf("-h: exit code %d", code)
 	}
 }

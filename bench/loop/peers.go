@@ -47,6 +47,8 @@ func allPeers() []entry {
 	return []entry{
 		{Name: floorName, New: func() peer { return floor.New() }},
 		{Name: tunedName, New: func() peer { return tuned.New() }},
+		{Name: "rouse-memory", Mode: modeMemory, New: func() peer { return newRouse(modeMemory) }},
+		{Name: "rouse-sqlite", Mode: modeSQLite, New: func() peer { return newRouse(modeSQLite) }},
 	}
 }
 

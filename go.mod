@@ -9,4 +9,4 @@ require (
 	golang.org/x/text v0.14.0
 )
 
-require pgregory.net/rapid v1.3.0 // indirect
+require pgregory.net/rapid v1.3.0

@@ -52,6 +52,7 @@ func TestShellSessions(t *testing.T) {
 		"setsid":         `setsid sh -c 'echo $$ >>pids; echo ok >ready; exec sleep 1000' >/dev/null 2>&1 & ` + ready,
 		"daemon":         `(setsid sh -c '(echo ok >ready; exec sleep 1000) & echo $! >>pids' >/dev/null 2>&1 &); ` + ready,
 		"setsid deaf":    `setsid sh -c 'trap "" TERM HUP; echo $$ >>pids; echo ok >ready; while :; do sleep 1000; done' & ` + ready,
+		"clean":          `env -i setsid sh -c 'echo $$ >>pids; echo ok >ready; exec sleep 1000' >/dev/null 2>&1 & ` + ready,
 		"child of clean": `setsid sh -c 'echo $$ >>pids; env -i sh -c "echo \$\$ >>pids; echo ok >ready; sleep 1000"; true' >/dev/null 2>&1 & ` + ready,
 	} {
 		t.Run(name, func(t *testing.T) {

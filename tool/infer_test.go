@@ -234,7 +234,7 @@ func TestInferAgreesWithEncodingJSON(t *testing.T) {
 		S  string   `json:"s,string"`
 		P  *int     `json:"p,string"`
 		Np *int     `json:"np,string"`
-		L  []string `json:"l,string"` // the option is for scalars only
+		L  []string `json:"l,string"` //nolint:staticcheck // encoding/json ignores the option here
 	}
 	n := -7
 	agrees(t, quoted{-1, 1 << 63, true, 1.5e-300, "a\"\nb", &n, nil, []string{"x"}})

@@ -18,10 +18,12 @@ import (
 func (s step) gate(ctx context.Context, sc *run.Scope[State], st State, calls []rouse.ToolCall) (run.Move, error) {
 	st.Empty, st.Calls = 0, nil
 	var asks []run.Ask
+	harmless := true
 	for i, c := range calls {
 		v := s.verdict(ctx, c)
 		switch v.Action {
 		case tool.Allow:
+			harmless = harmless && s.effect(c.Name) == tool.ReadOnly
 		case tool.Ask:
 			a := permissionAsk(sc.NewID(), AskPermission, c, s.effect(c.Name), v.Reason)
 			st.Calls = append(st.Calls, CallState{Index: i, Status: CallAsked, Ask: a.ID, Reason: v.Reason})
@@ -33,6 +35,11 @@ func (s step) gate(ctx context.Context, sc *run.Scope[State], st State, calls []
 	patch := func(to *State) { *to = st }
 	if len(asks) == len(calls) {
 		return sc.Await(atExec, patch, asks...), nil
+	}
+	if harmless {
+		// Calls that only read may run before the answer is durable: should it be
+		// lost, the model is asked again and they are nothing to undo.
+		return sc.Continue(atExec, patch).Soft(), nil
 	}
 	return sc.Continue(atExec, patch), nil
 }

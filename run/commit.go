@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/crc64"
 	"slices"
+	"time"
 
 	"github.com/rouse-run/rouse"
 )
@@ -27,26 +28,24 @@ func (r *runner) commit(ctx context.Context, events []rouse.Event, status rouse.
 	if r.replay != nil {
 		return r.replay.commit(r, events, status)
 	}
-	now := rouse.Stamp(r.opt.Clock.Now())
-	for i := range events {
-		if events[i].At.IsZero() {
-			events[i].At = now
-		}
-	}
+	r.stamp(events)
 	r.groupMu.Lock()
 	g := r.group
 	leader := g == nil
-	if leader {
-		g = &group{}
-		r.group = g
-	} else if g.joined == nil {
+	switch {
+	case !leader && g.joined == nil:
 		g.joined = make(chan struct{})
-	}
-	if leader {
-		g.events = events[:len(events):len(events)]
-	} else {
+		fallthrough
+	case !leader:
 		g.events = append(g.events, events...)
+	case len(r.held) > 0:
+		g = &group{events: append(r.held, events...)}
+		r.held = nil
+		r.timer.Stop()
+	default:
+		g = &group{events: events[:len(events):len(events)]}
 	}
+	r.group = g
 	if status != "" {
 		g.status = status
 	}
@@ -67,7 +66,25 @@ func (r *runner) commit(ctx context.Context, events []rouse.Event, status rouse.
 	return g.err
 }
 
+func (r *runner) stamp(events []rouse.Event) {
+	now := rouse.Stamp(r.opt.Clock.Now())
+	for i := range events {
+		if events[i].At.IsZero() {
+			events[i].At = now
+		}
+	}
+}
+
+// write commits a group, which may hold deltas between its events, and publishes it.
 func (r *runner) write(ctx context.Context, g *group) error {
+	stored := g.events
+	if slices.ContainsFunc(stored, isDelta) {
+		stored = slices.DeleteFunc(slices.Clone(stored), isDelta)
+	}
+	if len(stored) == 0 {
+		r.publish(g.events, nil)
+		return nil
+	}
 	r.mu.Lock()
 	if r.fatal != nil {
 		r.mu.Unlock()
@@ -77,10 +94,11 @@ func (r *runner) write(ctx context.Context, g *group) error {
 	*b = Batch{
 		Thread: r.thread, Run: r.id, Revision: r.row.Revision, Epoch: r.row.Epoch,
 		Claim: r.claim, Owner: r.opt.Owner, Status: g.status,
-		Agent: r.opt.Agent, Title: r.opt.Title, Events: g.events,
+		Agent: r.opt.Agent, Title: r.opt.Title, Events: stored,
 	}
 	if len(r.prelude) > 0 {
-		b.Events = slices.Concat(r.prelude, g.events)
+		b.Events = slices.Concat(r.prelude, stored)
+		g.events = slices.Concat(r.prelude, g.events)
 	}
 	if b.Status == "" {
 		b.Status = rouse.StatusRunning
@@ -100,8 +118,89 @@ func (r *runner) write(ctx context.Context, g *group) error {
 	r.row.Status = b.Status
 	r.noteEnds(b.Events)
 	r.mu.Unlock()
-	r.out.push(b.Events...)
+	r.publish(g.events, b.Events)
 	return nil
+}
+
+func isDelta(ev rouse.Event) bool { return ev.Class == rouse.ClassDelta }
+
+// publish hands over what was committed, with the deltas where they belong, and
+// then the deltas that came while it was being written.
+func (r *runner) publish(events, stored []rouse.Event) {
+	if len(events) == len(stored) {
+		r.out.push(stored...)
+	} else {
+		all := slices.Clone(events)
+		for i, k := 0, 0; i < len(all) && k < len(stored); i++ {
+			if !isDelta(all[i]) {
+				all[i] = stored[k]
+				k++
+			}
+		}
+		r.out.push(all...)
+	}
+	if !r.holding.Load() {
+		return
+	}
+	r.groupMu.Lock()
+	defer r.groupMu.Unlock()
+	if !slices.ContainsFunc(r.held, func(ev rouse.Event) bool { return !isDelta(ev) }) {
+		r.out.push(r.held...)
+		r.held = nil
+		r.holding.Store(false)
+	}
+}
+
+// HoldTime bounds how long the commit of a soft move waits for company.
+const HoldTime = 5 * time.Millisecond
+
+// hold keeps the events of a soft move for the next commit.
+func (r *runner) hold(ctx context.Context, events []rouse.Event) {
+	r.stamp(events)
+	r.groupMu.Lock()
+	defer r.groupMu.Unlock()
+	r.holding.Store(true)
+	r.held = append(r.held, events...)
+	r.timer = time.AfterFunc(HoldTime, func() {
+		if err := r.flush(ctx); err != nil {
+			r.halt(err)
+		}
+	})
+}
+
+// holdDelta queues a delta behind what is held; false when nothing is.
+func (r *runner) holdDelta(ev rouse.Event) bool {
+	r.groupMu.Lock()
+	defer r.groupMu.Unlock()
+	if !r.holding.Load() {
+		return false
+	}
+	r.held = append(r.held, ev)
+	return true
+}
+
+// flush commits what is held.
+func (r *runner) flush(ctx context.Context) error {
+	r.groupMu.Lock()
+	if len(r.held) == 0 {
+		r.groupMu.Unlock()
+		return nil
+	}
+	r.flushing.Add(1)
+	r.groupMu.Unlock()
+	defer r.flushing.Done()
+	return r.commit(ctx, nil, "")
+}
+
+// release ends the holding at the end of a drive: nothing is left behind.
+func (r *runner) release(ctx context.Context) error {
+	if r.timer == nil {
+		return nil
+	}
+	r.timer.Stop()
+	err := r.flush(ctx)
+	r.flushing.Wait()
+	return err
 }
 
 // noteEnds keeps the event that ended a stream and the times of waiting.

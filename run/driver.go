@@ -199,7 +199,7 @@ func (r *runner) move(ctx context.Context, f *frame, mv Move) error {
 		status = rouse.StatusCompleted
 		events = append(events, newEvent(f, rouse.ClassFact, rouse.EventRunFinished, FinishedData{Status: status, Output: output, Spent: r.spent(f)}))
 	}
-	if err := r.commit(ctx, events, status); err != nil {
+	if err := r.commitMove(ctx, events, status, mv.soft); err != nil {
 		r.noteFatal(err)
 		return err
 	}
@@ -214,6 +214,14 @@ func (r *runner) move(ctx context.Context, f *frame, mv Move) error {
 	clear(events)
 	f.scratch = events
 	return nil
+}
+
+func (r *runner) commitMove(ctx context.Context, events []rouse.Event, status rouse.Status, soft bool) error {
+	if soft && status == "" && r.canHold {
+		r.hold(ctx, events)
+		return nil
+	}
+	return r.commit(ctx, events, status)
 }
 
 // adopt makes a committed move the frame's own.

@@ -294,6 +294,9 @@ func (r *runner) now(f *frame) (time.Time, error) {
 // emit hands a delta over: at once when nothing else of the run is in motion,
 // else through the queue.
 func (r *runner) emit(f *frame, ev rouse.Event) {
+	if r.holding.Load() && r.holdDelta(ev) {
+		return
+	}
 	if !f.main || f.each != nil {
 		r.out.push(ev)
 		return

@@ -41,8 +41,13 @@ type runner struct {
 	until    int64        // History ends here; 0: at the end of the thread
 	base     int64        // of run.started, when the run was rebuilt from the journal
 
+	canHold  bool // the journal is slow enough for soft moves to matter
 	groupMu  sync.Mutex
 	group    *group
+	holding  atomic.Bool // deltas must wait behind what is held
+	held     []rouse.Event
+	flushing sync.WaitGroup
+	timer    *time.Timer
 	writeMu  sync.Mutex
 	batch    Batch // guarded by writeMu
 	sum      uint64
@@ -130,12 +135,17 @@ func (r *runner) settle(ctx context.Context, yield func(rouse.Event, error) bool
 		cancel(r.stopping)
 	}
 	r.mu.Unlock()
+	_, memory := r.opt.Journal.(*Memory)
+	r.canHold = !memory && r.replay == nil
 	o := r.out
 	o.ctx, o.yield, o.sink, o.stopped, o.err = dctx, yield, r.opt.Sink, false, nil
 	for _, obs := range r.opt.Observers {
 		o.observers = append(o.observers, watch(context.WithoutCancel(ctx), obs))
 	}
 	err := r.driveRoot(dctx)
+	if ferr := r.release(dctx); err == nil || errors.Is(err, ErrDetach) && ferr != nil {
+		err = ferr
+	}
 	if err != nil {
 		o.push(r.interrupted(err))
 	}

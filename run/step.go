@@ -85,6 +85,16 @@ type Move struct {
 	asks     []Ask
 	children []Child
 	join     Join
+	soft     bool
+}
+
+// Soft returns the move with less haste: its commit may wait for the next one of
+// the run, for at most HoldTime, while the next Do begins already. It is for a
+// Do whose successor changes nothing outside until it commits something itself:
+// when the process dies in between, this Do is executed again.
+func (m Move) Soft() Move {
+	m.soft = true
+	return m
 }
 
 // Ask is a question to somebody outside: a person, or a program that stands for one.

@@ -2,7 +2,10 @@ package rouse
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
+
+	"github.com/rouse-run/rouse/internal/jsonx"
 )
 
 // Class says what an event is good for.
@@ -34,6 +37,7 @@ const (
 
 	EventStep       EventType = "step"        // draw: a frame moved
 	EventStepFailed EventType = "step.failed" // fact: a frame ended with an error
+	EventDrawFailed EventType = "draw.failed" // draw: something that was asked of the outside failed
 	EventOnce       EventType = "once"        // draw: the result of something that is done once
 	EventClock      EventType = "clock"       // draw: a time that a step asked for
 	EventState      EventType = "state"       // draw: keyed state changed
@@ -68,8 +72,14 @@ type Event struct {
 	Path  string
 	Class Class
 	Type  EventType
+	// Key names the effect within its frame's step that this event belongs to: an
+	// intent, a receipt, a thing done once. Empty for every other event.
+	Key string
 	// At is UTC with millisecond precision; zero for a delta.
 	At time.Time
+	// Sum chains the stored events of a run: a checksum over this event and the
+	// Sum of the one before. Zero for a delta.
+	Sum uint64
 	// Data is the payload of a fact or a draw: one JSON object whose shape follows from Type.
 	Data json.RawMessage
 	// Delta is the payload of a delta.
@@ -105,23 +115,49 @@ type eventJSON struct {
 	Path   string          `json:"path,omitempty"`
 	Class  Class           `json:"class"`
 	Type   EventType       `json:"type"`
+	Key    string          `json:"key,omitempty"`
 	At     *time.Time      `json:"at,omitempty"`
+	Sum    uint64          `json:"sum,omitempty,string"`
 	Data   json.RawMessage `json:"data,omitempty"`
 	Delta  *Delta          `json:"delta,omitempty"`
 }
 
-// MarshalJSON encodes e as one object: seq, thread, run, path, class, type, at
-// (RFC 3339), and data or delta.
-func (e Event) MarshalJSON() ([]byte, error) {
-	j := eventJSON{Seq: e.Seq, Thread: e.Thread, Run: e.Run, Path: e.Path, Class: e.Class, Type: e.Type, Data: e.Data}
+// AppendJSON appends e as one object: seq, thread, run, path, class, type, key,
+// at (RFC 3339), sum (a decimal string), and data or delta. Data is copied byte
+// for byte.
+func (e *Event) AppendJSON(b []byte) []byte {
+	o := jsonx.Open(b)
+	o.Int("seq", e.Seq)
+	o.String("thread", e.Thread)
+	o.String("run", e.Run)
+	o.String("path", e.Path)
+	o.String("class", string(e.Class))
+	o.String("type", string(e.Type))
+	o.String("key", e.Key)
 	if !e.At.IsZero() {
-		j.At = &e.At
+		o.Key("at")
+		o.B = append(e.At.AppendFormat(append(o.B, '"'), time.RFC3339Nano), '"')
 	}
+	if e.Sum != 0 {
+		o.Key("sum")
+		o.B = append(strconv.AppendUint(append(o.B, '"'), e.Sum, 10), '"')
+	}
+	o.Raw("data", e.Data)
 	if e.Delta != (Delta{}) {
-		j.Delta = &e.Delta
+		o.Key("delta")
+		in := jsonx.Open(o.B)
+		in.String("text", e.Delta.Text)
+		in.String("call", e.Delta.Call)
+		in.String("name", e.Delta.Name)
+		in.Int("index", int64(e.Delta.Index))
+		o.B = in.Close()
 	}
-	return json.Marshal(j)
+	return o.Close()
 }
+
+// MarshalJSON encodes e as AppendJSON does. An encoder that escapes HTML
+// characters, as json.Marshal does, changes how Data is written, not what it says.
+func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil), nil }
 
 // UnmarshalJSON is the inverse of MarshalJSON.
 func (e *Event) UnmarshalJSON(b []byte) error {
@@ -129,7 +165,7 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &j); err != nil {
 		return err
 	}
-	*e = Event{Seq: j.Seq, Thread: j.Thread, Run: j.Run, Path: j.Path, Class: j.Class, Type: j.Type, Data: j.Data}
+	*e = Event{Seq: j.Seq, Thread: j.Thread, Run: j.Run, Path: j.Path, Class: j.Class, Type: j.Type, Key: j.Key, Sum: j.Sum, Data: j.Data}
 	if j.At != nil {
 		e.At = j.At.UTC()
 	}

@@ -1,3 +1,5 @@
+// Package run is the kernel: it drives a step from commit to commit, writes what
+// happened to a Journal, and continues a run from there after a crash.
 package run
 
 import (
@@ -62,4 +64,37 @@ type Query struct {
 	After, Until int64
 	// Types keeps these types only; empty means all.
 	Types []rouse.EventType
+}
+
+// Check reports what makes b impossible to commit to any journal; the error has
+// the code CodeInvalid. Implementations call it first.
+func (b *Batch) Check() error {
+	var what string
+	switch {
+	case b.Thread == "":
+		what = "it names no thread"
+	case b.Run == "":
+		what = "it names no run"
+	case b.Revision < 0:
+		what = "its revision is negative"
+	case b.Epoch < 1:
+		what = "its epoch is not positive"
+	case b.Claim && b.Revision == 0:
+		what = "it claims a run that does not exist yet"
+	case b.Status == "":
+		what = "it has no status"
+	default:
+		return nil
+	}
+	return &rouse.Error{Code: rouse.CodeInvalid, Op: "journal.commit", Message: "the batch cannot be committed: " + what}
+}
+
+// Row is what a journal's owner knows of a run besides its events; resuming
+// needs it.
+type Row struct {
+	Thread   string       `json:"thread"`
+	Run      string       `json:"run"`
+	Revision int64        `json:"revision"`
+	Epoch    int64        `json:"epoch"`
+	Status   rouse.Status `json:"status"`
 }

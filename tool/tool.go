@@ -70,6 +70,8 @@ type Call struct {
 	// Progress reports to whoever watches the run; it never blocks for long and
 	// may be called from any goroutine until Call returns. Never nil.
 	Progress func(text string)
+
+	checked checked
 }
 
 // Result is what a tool returns.

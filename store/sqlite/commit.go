@@ -62,7 +62,7 @@ func (s *Store) check(b *run.Batch) error {
 		if e.Class != rouse.ClassFact && e.Class != rouse.ClassDraw {
 			return invalid(opCommit, fmt.Sprintf("an event of class %q is not stored", e.Class))
 		}
-		size += int64(len(e.Path) + len(e.Type) + len(e.Data))
+		size += int64(len(e.Path) + len(e.Type) + len(e.Key) + len(e.Data))
 	}
 	if size > s.cfg.MaxBytes {
 		return &rouse.Error{
@@ -243,6 +243,6 @@ func busy(err error) error {
 
 func (w *writer) addEvent(at row, seq int64, e *rouse.Event) error {
 	add := binder{s: w.stmts.addEvent}
-	add.int(at.thread).int(seq).int(at.run).text(e.Path).text(string(e.Class)).text(string(e.Type))
-	return add.int(e.At.UnixMilli()).blob(e.Data).exec()
+	add.int(at.thread).int(seq).int(at.run).text(e.Path).text(string(e.Class)).text(string(e.Type)).text(e.Key)
+	return add.int(e.At.UnixMilli()).int(int64(e.Sum)).blob(e.Data).exec() //nolint:gosec // the bits are kept
 }

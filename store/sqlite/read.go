@@ -190,7 +190,7 @@ func (sc *scan) page(r *reader) error {
 		return nil
 	}
 	seen, bytes, last := 0, 0, sc.after
-	err := r.query(`SELECT e.seq, r.id, e.path, e.class, e.type, e.at, e.data
+	err := r.query(`SELECT e.seq, r.id, e.path, e.class, e.type, e.key, e.at, e.sum, e.data
 		FROM events e CROSS JOIN runs r ON r.n = e.run
 		WHERE e.thread = ?1 AND e.seq > ?2 AND e.seq <= ?3 AND (?4 = 0 OR e.run = ?4)
 		ORDER BY e.seq LIMIT ?5`, func(st *sqlite3.Stmt) error {
@@ -206,7 +206,8 @@ func (sc *scan) page(r *reader) error {
 		e := rouse.Event{
 			Seq: last, Thread: sc.query.Thread, Run: sc.intern(st.ColumnRawText(1)), Path: sc.intern(st.ColumnRawText(2)),
 			Class: rouse.Class(sc.intern(st.ColumnRawText(3))), Type: typ,
-			At: time.UnixMilli(st.ColumnInt64(5)).UTC(), Data: st.ColumnBlob(6, nil),
+			Key: sc.intern(st.ColumnRawText(5)), At: time.UnixMilli(st.ColumnInt64(6)).UTC(),
+			Sum: uint64(st.ColumnInt64(7)), Data: st.ColumnBlob(8, nil), //nolint:gosec // the bits are kept
 		}
 		bytes += len(e.Data)
 		sc.events = append(sc.events, e)

@@ -40,7 +40,7 @@ func (s *statements) prepare(c *sqlite3.Conn) error {
 		{&s.moveRun, `UPDATE runs SET status = ?1 WHERE n = ?2`},
 		{&s.claimRun, `UPDATE runs SET epoch = ?1, owner = ?2 WHERE n = ?3`},
 
-		{&s.addEvent, `INSERT INTO events (thread, seq, run, path, class, type, at, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`},
+		{&s.addEvent, `INSERT INTO events (thread, seq, run, path, class, type, key, at, sum, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)`},
 		{&s.addBlob, `INSERT INTO blobs (hash, data, created) VALUES (?1, ?2, ?3) ON CONFLICT (hash) DO NOTHING`},
 	} {
 		stmt, _, err := c.PrepareFlags(p.sql, sqlite3.PREPARE_PERSISTENT)

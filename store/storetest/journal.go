@@ -64,7 +64,7 @@ func checkSeq(t *testing.T, j run.Journal) {
 func checkFields(t *testing.T, j run.Journal) {
 	in := []rouse.Event{
 		{Path: "/", Class: rouse.ClassFact, Type: rouse.EventRunStarted, At: start(), Data: []byte(`{"a":1.000000000000000000001}`)},
-		{Path: "/a/b", Class: rouse.ClassDraw, Type: rouse.EventOnce, At: start().Add(time.Millisecond), Data: []byte("{ \"b\" : [ 1e400 ] }\n")},
+		{Path: "/a/b", Class: rouse.ClassDraw, Type: rouse.EventOnce, Key: "call\x00é", Sum: 1<<64 - 1, At: start().Add(time.Millisecond), Data: []byte("{ \"b\" : [ 1e400 ] }\n")},
 		{Path: "/é", Class: rouse.ClassFact, Type: "my.type", At: time.UnixMilli(-1).UTC()},
 	}
 	want := slices.Clone(in)

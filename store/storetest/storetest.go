@@ -204,7 +204,7 @@ func seqs(events []rouse.Event) string {
 
 // describe returns an event in one line, for comparison.
 func describe(e rouse.Event) string {
-	return fmt.Sprintf("%d %q %q %q %q %q %s %q", e.Seq, e.Thread, e.Run, e.Path, e.Class, e.Type, e.At.Format(time.RFC3339Nano), e.Data)
+	return fmt.Sprintf("%d %q %q %q %q %q %q %s %d %q", e.Seq, e.Thread, e.Run, e.Path, e.Class, e.Type, e.Key, e.At.Format(time.RFC3339Nano), e.Sum, e.Data)
 }
 
 // canceled returns a context that has ended.

@@ -48,7 +48,9 @@ CREATE TABLE events (
     path   TEXT    NOT NULL,
     class  TEXT    NOT NULL,
     type   TEXT    NOT NULL,
+    key    TEXT    NOT NULL,
     at     INTEGER NOT NULL,
+    sum    INTEGER NOT NULL, -- 64 bits, two's complement
     data   BLOB,
     UNIQUE (thread, seq)
 ) STRICT;

@@ -1,0 +1,155 @@
+package run
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rouse-run/rouse"
+	"github.com/rouse-run/rouse/internal/safecall"
+)
+
+// Observer watches a run without ever slowing it: it has a queue of its own, and
+// events that do not fit are lost. After a loss it gets an event of type
+// EventObserverLost whose Delta.Index says how many.
+type Observer interface{ Observe(ev rouse.Event) }
+
+// EventObserverLost is the delta that tells an Observer how many events it missed.
+const EventObserverLost rouse.EventType = "observer.lost"
+
+// ObserverQueue is how many events wait for one slow Observer; ObserverGrace is
+// how long the end of a run waits for it to catch up.
+const (
+	ObserverQueue = 1024
+	ObserverGrace = time.Second
+)
+
+// Sink receives every event in order; the run waits for it. Its error ends the
+// run as failed.
+type Sink interface {
+	Deliver(ctx context.Context, ev rouse.Event) error
+}
+
+// outlet carries events from whatever goroutine made them to the one that ranges
+// over Events, where sink and consumer are called.
+type outlet struct {
+	mu    sync.Mutex
+	queue []rouse.Event
+	wake  chan struct{} // holds one token while queue may be non-empty
+
+	// For the consumer's goroutine only:
+	ctx       context.Context
+	yield     func(rouse.Event, error) bool // nil: nobody ranges
+	sink      Sink
+	observers []*watcher
+	stopped   bool  // the consumer broke off
+	err       error // the sink's
+	spare     []rouse.Event
+}
+
+func newOutlet() *outlet { return &outlet{wake: make(chan struct{}, 1)} }
+
+// push queues events; safe for concurrent use.
+func (o *outlet) push(evs ...rouse.Event) {
+	o.mu.Lock()
+	o.queue = append(o.queue, evs...)
+	o.mu.Unlock()
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// direct hands one event to the consumer at once, behind those that are queued.
+func (o *outlet) direct(ev rouse.Event) {
+	o.mu.Lock()
+	if len(o.queue) > 0 {
+		o.queue = append(o.queue, ev)
+		o.mu.Unlock()
+		o.drain()
+		return
+	}
+	o.mu.Unlock()
+	o.hand(ev)
+}
+
+// drain hands over what is queued. Only for the consumer's goroutine.
+func (o *outlet) drain() {
+	for {
+		o.mu.Lock()
+		batch := o.queue
+		if len(batch) == 0 {
+			o.mu.Unlock()
+			return
+		}
+		o.queue = o.spare[:0]
+		o.mu.Unlock()
+		for i := range batch {
+			o.hand(batch[i])
+		}
+		clear(batch)
+		o.spare = batch
+	}
+}
+
+func (o *outlet) hand(ev rouse.Event) {
+	for _, w := range o.observers {
+		w.offer(ev)
+	}
+	if o.sink != nil && o.err == nil {
+		o.err = safecall.Do(o.ctx, "run.sink", func(ctx context.Context) error { return o.sink.Deliver(ctx, ev) })
+	}
+	// The end of the stream is yielded by Events itself, after everything is settled.
+	if o.yield != nil && !o.stopped && !ev.Ends() {
+		o.stopped = !o.yield(ev, nil)
+	}
+}
+
+// watcher feeds one Observer from a bounded queue.
+type watcher struct {
+	obs  Observer
+	ch   chan rouse.Event
+	done chan struct{}
+	lost int
+}
+
+func watch(ctx context.Context, obs Observer) *watcher {
+	w := &watcher{obs: obs, ch: make(chan rouse.Event, ObserverQueue), done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		for ev := range w.ch {
+			// A panicking observer loses that event and nothing else.
+			_ = safecall.Do(ctx, "run.observe", func(context.Context) error { obs.Observe(ev); return nil })
+		}
+	}()
+	return w
+}
+
+func (w *watcher) offer(ev rouse.Event) {
+	if w.lost > 0 {
+		select {
+		case w.ch <- rouse.Event{Thread: ev.Thread, Run: ev.Run, Class: rouse.ClassDelta, Type: EventObserverLost, Delta: rouse.Delta{Index: w.lost}}:
+			w.lost = 0
+		default:
+			w.lost++
+			return
+		}
+	}
+	select {
+	case w.ch <- ev:
+	default:
+		w.lost++
+	}
+}
+
+// close ends the queue and gives the observer a moment to catch up. One that
+// never returns keeps its goroutine; that is its own fault.
+func (w *watcher) close() {
+	close(w.ch)
+	t := time.NewTimer(ObserverGrace)
+	defer t.Stop()
+	select {
+	case <-w.done:
+	case <-t.C:
+	}
+}

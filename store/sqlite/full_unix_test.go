@@ -1,4 +1,4 @@
-//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
 package sqlite_test
 

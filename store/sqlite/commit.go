@@ -46,14 +46,10 @@ func (s *Store) submit(ctx context.Context, op string, r *request) error {
 
 // check refuses what no store could write.
 func (s *Store) check(b *run.Batch) error {
-	switch {
-	case b.Thread == "" || b.Run == "":
-		return invalid(opCommit, "a batch needs a thread and a run")
-	case b.Revision < 0 || b.Epoch < 1:
-		return invalid(opCommit, "a revision is at least 0 and an epoch at least 1")
-	case b.Claim && b.Revision == 0:
-		return invalid(opCommit, "a run that does not exist cannot be claimed")
-	case !known(b.Status):
+	if err := b.Check(); err != nil {
+		return err
+	}
+	if !known(b.Status) {
 		return invalid(opCommit, fmt.Sprintf("there is no status %q", b.Status))
 	}
 	size := int64(len(b.Thread) + len(b.Run) + len(b.Owner) + len(b.Agent) + len(b.Title))

@@ -1,13 +1,18 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
 package sqlite
 
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/rouse-run/rouse"
+	"github.com/rouse-run/rouse/run"
 )
 
 func TestClassify(t *testing.T) {
@@ -100,5 +105,153 @@ func TestPragmas(t *testing.T) {
 	}
 	if mode != "wal" {
 		t.Errorf("the journal mode is %q", mode)
+	}
+}
+
+func testBatch(thread string, events ...rouse.Event) *run.Batch {
+	return &run.Batch{Thread: thread, Run: "run of " + thread, Epoch: 1, Status: rouse.StatusRunning, Events: events}
+}
+
+// TestPageIsBounded reads large events: a page holds little more than its limit.
+func TestPageIsBounded(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	events := make([]rouse.Event, 20)
+	for i := range events {
+		events[i] = rouse.Event{Path: "/", Class: rouse.ClassFact, Type: rouse.EventMessage, Data: make([]byte, pageBytes/3)}
+	}
+	if err := s.Commit(t.Context(), testBatch("t", events...)); err != nil {
+		t.Fatal(err)
+	}
+	err = s.read(t.Context(), opRead, func(r *reader) error {
+		sc, err := begin(r, run.Query{Thread: "t"})
+		if err != nil {
+			return err
+		}
+		for sc.after < sc.until {
+			if err := sc.page(r); err != nil {
+				return err
+			}
+			if n := len(sc.events); n == 0 || n > 4 {
+				t.Errorf("a page of %d events, each of a third of the limit", n)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// waitFor waits until n commits are queued.
+func (q *queue) waitFor(n int) {
+	for waiting := -1; waiting < n; runtime.Gosched() {
+		q.mu.Lock()
+		waiting = len(q.pending)
+		q.mu.Unlock()
+	}
+}
+
+// TestOneTooManyInGroup has one commit for which there is no room among some for
+// which there is, all in one transaction: it alone fails, and works later.
+func TestOneTooManyInGroup(t *testing.T) {
+	t.Parallel()
+	var s *Store
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	var pages atomic.Int64 // at most, from the next transaction on
+	fault := func(point string) error {
+		if point != PointCommitBegin {
+			return nil
+		}
+		if n := pages.Load(); n > 0 {
+			return s.writer.conn.Exec(fmt.Sprintf(`PRAGMA max_page_count = %d`, n))
+		}
+		begun <- struct{}{}
+		<-proceed
+		return nil
+	}
+	s, err := Open(t.Context(), Config{Dir: t.TempDir(), Fault: fault})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	errs := make(chan error)
+	go func() { errs <- s.Commit(t.Context(), testBatch("first")) }()
+	<-begun
+	big := testBatch("big", rouse.Event{Path: "/", Class: rouse.ClassFact, Type: rouse.EventMessage, Data: make([]byte, 2<<20)})
+	bigErr := make(chan error)
+	for i := range 4 {
+		if i == 2 {
+			go func() { bigErr <- s.Commit(t.Context(), big) }()
+			s.queue.waitFor(3)
+		}
+		go func() { errs <- s.Commit(t.Context(), testBatch(fmt.Sprint("small", i))) }()
+		s.queue.waitFor(i + 1)
+	}
+	s.queue.waitFor(5)
+	pages.Store(60)
+	close(proceed)
+	if err := <-bigErr; rouse.CodeOf(err) != rouse.CodeStorage || !strings.Contains(err.Error(), "full") {
+		t.Errorf("the commit without room: %v", err)
+	}
+	for range 5 {
+		if err := <-errs; err != nil {
+			t.Errorf("a commit with room: %v", err)
+		}
+	}
+	pages.Store(1 << 20)
+	if err := s.Commit(t.Context(), big); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+	if threads, _, err := s.ListThreads(t.Context(), 0, ""); err != nil || len(threads) != 6 {
+		t.Errorf("%d threads, %v, want 6", len(threads), err)
+	}
+}
+
+// TestDeathWithWaiters ends the store while commits wait behind the one that dies:
+// they fail and are not written.
+func TestDeathWithWaiters(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	s, err := Open(t.Context(), Config{Dir: dir, GroupSize: 1, Fault: func(point string) error {
+		if point != PointCommitLast {
+			return nil
+		}
+		close(begun) // a second time panics: nothing comes after the end
+		<-proceed
+		return errors.New("the end")
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := make(chan error)
+	commit := func(thread string) { errs <- s.Commit(t.Context(), testBatch(thread)) }
+	go commit("first")
+	<-begun
+	for i := range 3 {
+		go commit(fmt.Sprint("waiting", i))
+	}
+	s.queue.waitFor(3)
+	close(proceed)
+	for range 4 {
+		if err := <-errs; rouse.CodeOf(err) != rouse.CodeStorage {
+			t.Errorf("after the end: %v", err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	s, err = Open(t.Context(), Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if threads, _, err := s.ListThreads(t.Context(), 0, ""); err != nil || len(threads) != 0 {
+		t.Errorf("%d threads were written, %v", len(threads), err)
 	}
 }

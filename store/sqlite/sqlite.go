@@ -116,10 +116,10 @@ type Store struct {
 	queue *queue
 	pool  *pool
 
-	written     chan struct{} // closed when the writer's goroutine has ended
-	closeWriter func() error  // then its connection is closed by Close
-	closeOnce   sync.Once
-	closeErr    error
+	written   chan struct{} // closed when the writer's goroutine has ended
+	writer    *writer       // its own goroutine's, and then Close's
+	closeOnce sync.Once
+	closeErr  error
 }
 
 var _ store.Store = (*Store)(nil)
@@ -174,7 +174,7 @@ func (s *Store) start(ctx context.Context) error {
 	}
 	s.pool = newPool(s.cfg.Readers, s.openReader)
 	w.checkpoint = newCheckpointer(s)
-	s.closeWriter = w.close
+	s.writer = w
 	go func() {
 		defer close(s.written)
 		w.loop(s.queue)
@@ -194,7 +194,7 @@ func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		s.queue.close()
 		<-s.written
-		err := errors.Join(s.pool.close(), s.closeWriter())
+		err := errors.Join(s.pool.close(), s.writer.close())
 		s.closeErr = errors.Join(err, s.node.release(!s.queue.died()))
 	})
 	return s.closeErr

@@ -1,9 +1,12 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
 package sqlite_test
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -256,5 +259,70 @@ func TestLimits(t *testing.T) {
 	wantError(t, err, rouse.CodeInvalid, false)
 	if _, _, err = s.ListRuns(t.Context(), store.RunFilter{Limit: 1000, Status: []rouse.Status{"asleep"}}); rouse.CodeOf(err) != rouse.CodeInvalid {
 		t.Errorf("an unknown status: %v", err)
+	}
+}
+
+// TestTamperedThread moves the last place of a thread back behind the store. The
+// next commit would give a place twice: it is refused whole, and those that share
+// its transaction are not.
+func TestTamperedThread(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, sqlite.Config{Dir: dir})
+	bad := batch("bad", "bad")
+	commit(t, s, bad)
+	rawExec(t, raw(t, dir), `UPDATE threads SET last_seq = last_seq - 1 WHERE id = 'bad'`)
+	before, err := s.Run(t.Context(), "bad")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for w := range 16 {
+		wg.Go(func() {
+			good := batch(fmt.Sprint("t", w), fmt.Sprint("r", w))
+			for range 10 {
+				if err := s.Commit(t.Context(), good); err != nil {
+					t.Errorf("a commit beside the bad ones: %v", err)
+					return
+				}
+				good.Revision++
+				b := *bad
+				b.Events = batchEvents(2)
+				if err := s.Commit(t.Context(), &b); rouse.CodeOf(err) != rouse.CodeCorrupt {
+					t.Errorf("a place given twice: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if after, err := s.Run(t.Context(), "bad"); err != nil || after != before {
+		t.Errorf("the run changed from %+v to %+v, %v", before, after, err)
+	}
+}
+
+// TestRunWithGaps reads, over several pages, one run whose events lie among those
+// of others.
+func TestRunWithGaps(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite.Config{Dir: t.TempDir()})
+	a, b := batch("t", "a"), batch("t", "b")
+	a.Status, b.Status = rouse.StatusCompleted, rouse.StatusCompleted
+	var want []int64
+	for range 300 {
+		commit(t, s, a)
+		for _, e := range a.Events {
+			want = append(want, e.Seq)
+		}
+		commit(t, s, b)
+	}
+	var got []int64
+	for e, err := range s.Read(t.Context(), run.Query{Thread: "t", Run: "a"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e.Seq)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%d places, want %d:\n%v\n%v", len(got), len(want), got, want)
 	}
 }

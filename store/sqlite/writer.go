@@ -126,8 +126,9 @@ func (w *writer) transaction(group []*request) (again bool, err error) {
 	return false, nil
 }
 
-// apply writes one request under a savepoint. A verdict about the request goes
-// to r.err, with the savepoint rolled back; any other failure is returned.
+// apply writes one request under a savepoint. A verdict about the request, such as
+// a conflict or a constraint that its rows would break, goes to r.err, with the
+// savepoint rolled back; any other failure is returned.
 func (w *writer) apply(r *request) error {
 	if err := w.stmts.savepoint.Exec(); err != nil {
 		return err
@@ -137,6 +138,9 @@ func (w *writer) apply(r *request) error {
 		err = w.writeBatch(r)
 	} else {
 		err = w.writeBlob(r)
+	}
+	if errors.Is(err, sqlite3.CONSTRAINT) {
+		err = contradiction(err)
 	}
 	if v := (*verdict)(nil); errors.As(err, &v) {
 		r.err = v.err
@@ -157,6 +161,14 @@ func (v *verdict) Unwrap() error { return v.err }
 
 func refuse(code rouse.Code, message string) error {
 	return &verdict{&rouse.Error{Code: code, Op: opCommit, Message: message}}
+}
+
+// contradiction is the verdict of a constraint that no batch can break by itself.
+func contradiction(err error) error {
+	return &verdict{&rouse.Error{
+		Code: rouse.CodeCorrupt, Op: opCommit, Message: "the stored rows of the thread contradict each other", Err: err,
+		Hint: "somebody has changed " + FileName + " by other means; restore it from a backup",
+	}}
 }
 
 // settle gives the events of a written batch their places.

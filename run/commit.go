@@ -54,12 +54,12 @@ func (r *runner) commit(ctx context.Context, events []rouse.Event, status rouse.
 		<-g.joined
 		return g.err
 	}
-	r.writeMu.Lock()
+	r.writing <- struct{}{}
 	r.groupMu.Lock()
 	r.group = nil
 	r.groupMu.Unlock()
 	g.err = r.write(ctx, g)
-	r.writeMu.Unlock()
+	<-r.writing
 	if g.joined != nil {
 		close(g.joined)
 	}

@@ -56,7 +56,7 @@ func reload(ctx context.Context, step AnyStep, row Row, opt Options, until int64
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{id: row.Run, thread: row.Thread, opt: opt, out: newOutlet(), row: row, until: until}
+	r := &runner{id: row.Run, thread: row.Thread, opt: opt, out: newOutlet(), writing: make(chan struct{}, 1), row: row, until: until}
 	return r, fo.restore(r, step)
 }
 

@@ -15,7 +15,7 @@ import (
 //
 //   - frames belong to the goroutine that drives them (frame.go);
 //   - mu guards the row, the meters, the questions and the cancellation;
-//   - writeMu lets one commit through at a time (commit.go);
+//   - writing lets one commit through at a time (commit.go);
 //   - answerMu makes an answer and the decision to wait exclude each other.
 type runner struct {
 	id, thread string
@@ -48,8 +48,8 @@ type runner struct {
 	held     []rouse.Event
 	flushing sync.WaitGroup
 	timer    *time.Timer
-	writeMu  sync.Mutex
-	batch    Batch // guarded by writeMu
+	writing  chan struct{} // holds a token while a commit is being written
+	batch    Batch         // guarded by writing
 	sum      uint64
 	answerMu sync.Mutex
 }
@@ -67,7 +67,7 @@ type openAsk struct {
 
 func newRunner(ctx context.Context, c Child, opt Options) (*runner, error) {
 	opt = opt.withDefaults()
-	r := &runner{id: opt.ID, thread: opt.Thread, opt: opt, seed: opt.Rand.Uint64(), out: newOutlet()}
+	r := &runner{id: opt.ID, thread: opt.Thread, opt: opt, seed: opt.Rand.Uint64(), out: newOutlet(), writing: make(chan struct{}, 1)}
 	if r.id == "" {
 		r.id = opt.IDs.NewID()
 	}

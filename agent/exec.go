@@ -47,14 +47,11 @@ func (s step) gate(ctx context.Context, sc *run.Scope[State], st State, calls []
 // verdict asks the gate. A call that cannot run anyway is let through, so that
 // the model learns why; a gate that fails denies.
 func (s step) verdict(ctx context.Context, c rouse.ToolCall) (v tool.Verdict) {
-	if s.a.cfg.Tools == nil {
-		return tool.Verdict{Action: tool.Allow}
-	}
-	spec, ok := s.a.cfg.Tools.Spec(c.Name)
+	spec, ok := s.tools().Spec(c.Name)
 	if !ok {
 		return tool.Verdict{Action: tool.Allow}
 	}
-	if _, wrong := s.a.cfg.Tools.Check(c.Name, c.Args); wrong != nil {
+	if _, wrong := s.tools().Check(c.Name, c.Args); wrong != nil {
 		return tool.Verdict{Action: tool.Allow}
 	}
 	err := safecall.Do(ctx, "gate", func(ctx context.Context) (err error) {
@@ -68,10 +65,7 @@ func (s step) verdict(ctx context.Context, c rouse.ToolCall) (v tool.Verdict) {
 }
 
 func (s step) effect(name string) tool.Effect {
-	if s.a.cfg.Tools == nil {
-		return tool.ReadOnly
-	}
-	spec, ok := s.a.cfg.Tools.Spec(name)
+	spec, ok := s.tools().Spec(name)
 	if !ok {
 		return tool.ReadOnly // it does not exist: nothing will happen
 	}
@@ -102,10 +96,16 @@ func (s step) exec(ctx context.Context, sc *run.Scope[State], conv *conversation
 			todo = append(todo, i)
 		}
 	}
-	err := sc.Each(ctx, len(todo), s.a.cfg.Parallel, func(ctx context.Context, k int) (err error) {
+	one := func(ctx context.Context, k int) (err error) {
 		out[todo[k]], err = s.run(ctx, sc.Services, todo[k], calls[todo[k]])
 		return err
-	})
+	}
+	var err error
+	if len(todo) == 1 && s.tools().Quiet(calls[todo[0]].Name) {
+		err = one(ctx, 0) // there is nothing to hand over while it runs
+	} else {
+		err = sc.Each(ctx, len(todo), s.a.cfg.Parallel, one)
+	}
 	if err != nil {
 		return run.Move{}, err
 	}
@@ -229,7 +229,7 @@ func (s step) run(ctx context.Context, sv run.Services, i int, c rouse.ToolCall)
 	visit := strconv.Itoa(sv.Visit())
 	index := strconv.Itoa(i)
 	key := sv.RunID() + sv.Path() + "#" + visit + "." + index
-	e := run.Effect{Key: "call" + index, Type: rouse.EventToolFinished}
+	e := run.Effect{Key: "call" + index, Type: rouse.EventToolFinished, Last: true}
 	if s.effect(c.Name) == tool.Unsafe {
 		e.Intent = (&IntentData{Index: i, Call: c, Key: key}).encode()
 	}
@@ -261,16 +261,19 @@ func (s step) run(ctx context.Context, sv run.Services, i int, c rouse.ToolCall)
 }
 
 func (s step) invoke(ctx context.Context, sv run.Services, i int, c rouse.ToolCall, key string) tool.Outcome {
-	set := s.a.cfg.Tools
-	if set == nil {
-		set = noTools
-	}
-	return set.Invoke(ctx, tool.Invocation{
+	return s.tools().Invoke(ctx, tool.Invocation{
 		Call: c, Key: key, Keeper: s.a.cfg.Keeper,
 		Progress: func(text string) {
 			sv.Emit(rouse.EventToolProgress, rouse.Delta{Index: i, Call: c.ID, Name: c.Name, Text: text})
 		},
 	})
+}
+
+func (s step) tools() *tool.Set {
+	if s.a.cfg.Tools == nil {
+		return noTools
+	}
+	return s.a.cfg.Tools
 }
 
 // noTools answers the calls of a model that was offered none.

@@ -178,6 +178,9 @@ func (r *runner) move(ctx context.Context, f *frame, mv Move) error {
 	if err != nil {
 		return err
 	}
+	if f.scratch == nil {
+		f.scratch = make([]rouse.Event, 0, 5)
+	}
 	events := f.take(f.scratch[:0], false)
 	if delta != nil {
 		events = append(events, newEvent(f, rouse.ClassDraw, rouse.EventState, stateData{delta}))

@@ -84,6 +84,9 @@ func (fo *fold) restore(r *runner, step AnyStep) (err error) {
 // root, those of earlier runs of the thread.
 func (s Services) History(ctx context.Context, types ...rouse.EventType) iter.Seq2[rouse.Event, error] {
 	return func(yield func(rouse.Event, error) bool) {
+		if s.r.fresh {
+			return
+		}
 		for ev, err := range s.r.opt.Journal.Read(ctx, Query{Thread: s.r.thread, Until: s.r.until, Types: types}) {
 			if err == nil && (ev.Path != s.f.path || ev.Run != s.r.id && s.f.parent != nil || ev.Run == s.r.id && ev.Seq > max(s.f.lastSeq, s.r.base)) {
 				continue

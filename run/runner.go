@@ -40,6 +40,7 @@ type runner struct {
 	waits    []interval   // when the run waited for answers
 	until    int64        // History ends here; 0: at the end of the thread
 	base     int64        // of run.started, when the run was rebuilt from the journal
+	fresh    bool         // the thread begins with this run: it has no history
 
 	canHold  bool // the journal is slow enough for soft moves to matter
 	groupMu  sync.Mutex
@@ -73,6 +74,7 @@ func newRunner(ctx context.Context, c Child, opt Options) (*runner, error) {
 	}
 	if r.thread == "" {
 		r.thread = opt.IDs.NewID()
+		r.fresh = true
 	}
 	if ctx.Err() != nil {
 		return nil, cancelError(ctx)

@@ -47,11 +47,11 @@ func (s step) gate(ctx context.Context, sc *run.Scope[State], st State, calls []
 // verdict asks the gate. A call that cannot run anyway is let through, so that
 // the model learns why; a gate that fails denies.
 func (s step) verdict(ctx context.Context, c rouse.ToolCall) (v tool.Verdict) {
-	spec, ok := s.tools().Spec(c.Name)
+	spec, ok := s.a.cfg.Tools.Spec(c.Name)
 	if !ok {
 		return tool.Verdict{Action: tool.Allow}
 	}
-	if _, wrong := s.tools().Check(c.Name, c.Args); wrong != nil {
+	if _, wrong := s.a.cfg.Tools.Check(c.Name, c.Args); wrong != nil {
 		return tool.Verdict{Action: tool.Allow}
 	}
 	err := safecall.Do(ctx, "gate", func(ctx context.Context) (err error) {
@@ -65,7 +65,7 @@ func (s step) verdict(ctx context.Context, c rouse.ToolCall) (v tool.Verdict) {
 }
 
 func (s step) effect(name string) tool.Effect {
-	spec, ok := s.tools().Spec(name)
+	spec, ok := s.a.cfg.Tools.Spec(name)
 	if !ok {
 		return tool.ReadOnly // it does not exist: nothing will happen
 	}
@@ -101,7 +101,7 @@ func (s step) exec(ctx context.Context, sc *run.Scope[State], conv *conversation
 		return err
 	}
 	var err error
-	if len(todo) == 1 && s.tools().Quiet(calls[todo[0]].Name) {
+	if len(todo) == 1 && s.a.cfg.Tools.Quiet(calls[todo[0]].Name) {
 		err = one(ctx, 0) // there is nothing to hand over while it runs
 	} else {
 		err = sc.Each(ctx, len(todo), s.a.cfg.Parallel, one)
@@ -261,23 +261,13 @@ func (s step) run(ctx context.Context, sv run.Services, i int, c rouse.ToolCall)
 }
 
 func (s step) invoke(ctx context.Context, sv run.Services, i int, c rouse.ToolCall, key string) tool.Outcome {
-	return s.tools().Invoke(ctx, tool.Invocation{
+	return s.a.cfg.Tools.Invoke(ctx, tool.Invocation{
 		Call: c, Key: key, Keeper: s.a.cfg.Keeper,
 		Progress: func(text string) {
 			sv.Emit(rouse.EventToolProgress, rouse.Delta{Index: i, Call: c.ID, Name: c.Name, Text: text})
 		},
 	})
 }
-
-func (s step) tools() *tool.Set {
-	if s.a.cfg.Tools == nil {
-		return noTools
-	}
-	return s.a.cfg.Tools
-}
-
-// noTools answers the calls of a model that was offered none.
-var noTools = func() *tool.Set { s, _ := tool.NewSet(); return s }()
 
 // userMessage is the part of an error that is meant for whoever asked.
 func userMessage(err error) string {

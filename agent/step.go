@@ -186,7 +186,7 @@ func (s step) start(ctx context.Context, sc *run.Scope[State], conv *conversatio
 		Type: rouse.EventMessage,
 		Live: func(context.Context) (raw json.RawMessage, err error) {
 			if len(given) == 0 {
-				m.Parts, err = run.Dep(sc.Services, input)
+				m.Parts, err = run.Dep(sc.Services, input())
 			}
 			return m.AppendJSON(nil), err
 		},

@@ -111,7 +111,7 @@ func TestAnswersThatCannotBe(t *testing.T) {
 				t.Errorf("%+v: %v", tc.d, err)
 			}
 		}
-		time.Sleep(time.Hour) // fake time: the question expires
+		<-time.After(time.Hour) // fake time: the question expires
 		if err := r.Answer(t.Context(), run.Decision{Ask: "q", Value: json.RawMessage(`1`)}); rouse.CodeOf(err) != rouse.CodeConflict {
 			t.Errorf("expired: %v", err)
 		}
@@ -356,7 +356,7 @@ func TestWallTimeDoesNotCountWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 		collect(t, r.Events(t.Context()))
-		time.Sleep(time.Hour) // fake time: it waits for the answer
+		<-time.After(time.Hour) // fake time: it waits for the answer
 		if err := r.Answer(t.Context(), run.Decision{Ask: "q", Value: json.RawMessage(`1`)}); err != nil {
 			t.Fatal(err)
 		}

@@ -245,9 +245,6 @@ func eventSum(sum uint64, ev *rouse.Event) uint64 {
 	b = append(append(b, ev.Type...), 0)
 	b = append(append(b, ev.Key...), 0)
 	b = binary.BigEndian.AppendUint64(b, uint64(ev.At.UnixMilli())) //nolint:gosec // bits are what is summed
-	sum = crc64.Update(sum, sumTable, b)
-	return crc64.Update(sum, sumTable, ev.Data)
+	table := crc64.MakeTable(crc64.ECMA)
+	return crc64.Update(crc64.Update(sum, table, b), table, ev.Data)
 }
-
-// sumTable is a constant that Go cannot express as one.
-var sumTable = crc64.MakeTable(crc64.ECMA)

@@ -258,7 +258,7 @@ func (r *runner) prepare(ctx context.Context, f *frame, mv Move) (next body, dat
 		if mv.kind == moveNone {
 			return moveError(f, "Do returned no move")
 		}
-		data.Move = moveNames[mv.kind]
+		data.Move = mv.kind.String()
 		if next, data.State, err = f.body.apply(mv.patch, mv.kind != moveComplete); err != nil {
 			return err
 		}

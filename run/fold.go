@@ -183,17 +183,17 @@ func (fo *fold) stepped(f *folded, ev *rouse.Event) error {
 	fo.spend(f, d.Spent, 1)
 	f.children, f.openIDs, f.lastSeq = nil, nil, ev.Seq
 	f.take(d.Decided)
-	if d.Move != moveNames[moveAwait] {
+	if d.Move != moveAwait.String() {
 		f.decisions = nil
 	}
 	f.frame.state = frameReady
 	switch d.Move {
-	case moveNames[moveContinue]:
-	case moveNames[moveAwait]:
+	case moveContinue.String():
+	case moveAwait.String():
 		f.frame.state, f.openIDs = frameAsking, d.Asks
-	case moveNames[moveComplete]:
+	case moveComplete.String():
 		f.frame.state, f.output = frameDone, d.Output
-	case moveNames[moveCall]:
+	case moveCall.String():
 		f.frame.state = frameCalling
 		if d.Join != nil {
 			f.join = *d.Join

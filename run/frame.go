@@ -22,6 +22,10 @@ const (
 	frameFailed                    // it ended with an error
 )
 
+func (s frameState) String() string {
+	return [...]string{"ready", "asking", "calling", "done", "failed"}[s]
+}
+
 // frame is one step of a run in motion. Everything in it that outlives the
 // process follows from the journal; fold rebuilds it.
 //

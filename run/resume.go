@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"slices"
 
 	"github.com/rouse-run/rouse"
 )
@@ -269,7 +268,7 @@ func forkEvents(ctx context.Context, j Journal, row Row, seq int64) (events []ro
 			return nil, 0, err
 		}
 		if ev.Run != row.Run {
-			if last == 0 && ev.Path == "/" && slices.Contains(conversation, ev.Type) {
+			if last == 0 && ev.Path == "/" && conversational(ev.Type) {
 				events = append(events, ev)
 			}
 			continue
@@ -297,11 +296,13 @@ func endsRoot(ev *rouse.Event) bool {
 		return false
 	}
 	var d stepData
-	return ev.Type == rouse.EventStepFailed || ev.Decode(&d) == nil && d.Move == moveNames[moveComplete]
+	return ev.Type == rouse.EventStepFailed || ev.Decode(&d) == nil && d.Move == moveComplete.String()
 }
 
-// conversation lists the types that make up a thread's messages.
-var conversation = []rouse.EventType{rouse.EventMessage, rouse.EventAnswer, rouse.EventToolFinished}
+// conversational reports whether events of type t make up a thread's messages.
+func conversational(t rouse.EventType) bool {
+	return t == rouse.EventMessage || t == rouse.EventAnswer || t == rouse.EventToolFinished
+}
 
 // editState returns the root's state at the end of events, changed by edit.
 func editState[S, O any](step Step[S, O], events []rouse.Event, edit func(*S)) (json.RawMessage, error) {
@@ -341,8 +342,6 @@ type FrameState struct {
 	Spent  Meter           `json:"spent"`
 }
 
-var frameStates = [...]string{"ready", "asking", "calling", "done", "failed"}
-
 // StateAt returns the frames of row's run as they were after the event seq (0:
 // the last), the root first, without knowing any step.
 func StateAt(ctx context.Context, j Journal, row Row, seq int64) ([]FrameState, error) {
@@ -353,7 +352,7 @@ func StateAt(ctx context.Context, j Journal, row Row, seq int64) ([]FrameState, 
 	var out []FrameState
 	fo.root.walk(func(f *frame) {
 		k := fo.frames[f.path]
-		s := FrameState{Path: f.path, Step: k.step, At: f.at, Visit: f.visit, Status: frameStates[f.state], State: k.state, Asks: k.openIDs, Spent: f.used}
+		s := FrameState{Path: f.path, Step: k.step, At: f.at, Visit: f.visit, Status: f.state.String(), State: k.state, Asks: k.openIDs, Spent: f.used}
 		if f.err != nil {
 			d := errorData(f.err)
 			s.Error = &d

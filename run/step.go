@@ -74,7 +74,9 @@ const (
 	moveCall
 )
 
-var moveNames = [...]string{"", "continue", "complete", "await", "call"}
+func (k moveKind) String() string {
+	return [...]string{"", "continue", "complete", "await", "call"}[k]
+}
 
 // Move is what a Do decided. The zero Move is not valid; make one with Continue,
 // Complete, Await or Call.

@@ -96,6 +96,11 @@ func (s step) exec(ctx context.Context, sc *run.Scope[State], conv *conversation
 			todo = append(todo, i)
 		}
 	}
+	if len(todo) > 0 {
+		if err := sc.Spend(run.Meter{ToolCalls: int64(len(todo))}); err != nil {
+			return run.Move{}, err
+		}
+	}
 	one := func(ctx context.Context, k int) (err error) {
 		out[todo[k]], err = s.run(ctx, sc.Services, todo[k], calls[todo[k]])
 		return err
@@ -232,9 +237,6 @@ func (s step) run(ctx context.Context, sv run.Services, i int, c rouse.ToolCall)
 	e := run.Effect{Key: "call" + index, Type: rouse.EventToolFinished, Last: true}
 	if s.effect(c.Name) == tool.Unsafe {
 		e.Intent = (&IntentData{Index: i, Call: c, Key: key}).encode()
-	}
-	if err := sv.Spend(run.Meter{ToolCalls: 1}); err != nil {
-		return out, err
 	}
 	e.Live = func(ctx context.Context) (json.RawMessage, error) {
 		sv.Emit(rouse.EventToolStarted, rouse.Delta{Index: i, Call: c.ID, Name: c.Name})

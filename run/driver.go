@@ -89,7 +89,9 @@ func (r *runner) wall(ctx context.Context, f *frame) (context.Context, context.C
 // the run go.
 func (r *runner) before(ctx context.Context, f *frame) error {
 	if r.replay != nil {
-		if how, ok := r.replay.endedOutside(f); ok {
+		// Children had their say before their parent was ended.
+		if how, ok := r.replay.endedOutside(f); ok && f.state != frameCalling {
+			r.replay.skip(f)
 			f.taken = how.Decided
 			if how.Cut {
 				r.charge(f, how.Spent.Add(Meter{Steps: 1}))
@@ -119,6 +121,7 @@ func (r *runner) step(ctx context.Context, f *frame) error {
 	if r.replay != nil && r.replay.exhausted(f) {
 		return errReplayEnd
 	}
+	f.reserved = 0
 	var mv Move
 	err := safecall.Do(ctx, "run.step", func(ctx context.Context) (err error) {
 		mv, err = f.body.do(ctx, Services{r, f})

@@ -50,7 +50,7 @@ func (s Services) Draw(ctx context.Context, d Draw) (json.RawMessage, error) {
 }
 
 func failedDraw(f *frame, t rouse.EventType, key string, err error) rouse.Event {
-	ev := newEvent(f, rouse.ClassDraw, rouse.EventDrawFailed, drawFailedData{t, errorData(asError(err))})
+	ev := newEvent(f, rouse.ClassDraw, rouse.EventDrawFailed, drawFailedData{Type: t, Error: errorData(asError(err))})
 	ev.Key = key
 	return ev
 }

@@ -64,6 +64,7 @@ type frame struct {
 	scratch  []rouse.Event // what a step commits, reused
 
 	mu       sync.Mutex
+	reserved int            // calls of Spend in the running Do
 	pending  []pendingEvent // what the running Do has produced
 	receipts map[string]json.RawMessage
 	intents  map[string]bool

@@ -277,11 +277,13 @@ func (d clockData) append(o *jsonx.Object) { o.String("now", d.Now.UTC().Format(
 
 type drawFailedData struct {
 	Type  rouse.EventType `json:"type"`
+	N     int             `json:"n"` // which of several in the step, from 1; 0 when the type tells
 	Error ErrorData       `json:"error"`
 }
 
 func (d drawFailedData) append(o *jsonx.Object) {
 	o.String("type", string(d.Type))
+	o.Int("n", int64(d.N))
 	object(o, "error", d.Error)
 }
 

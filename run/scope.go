@@ -145,9 +145,10 @@ func (s Services) Emit(t rouse.EventType, d rouse.Delta) {
 }
 
 // Spend reserves what is about to be used, from this frame's budget and those
-// above it. The error has the code CodeBudget; then nothing was spent. Safe for
-// concurrent use.
-func (s Services) Spend(m Meter) error { return s.r.spend(s.f, m) }
+// above it. The error has the code CodeBudget; then nothing was spent. Reserve
+// for all calls of an Each before it, not within: which of several was refused
+// would depend on their order.
+func (s Services) Spend(m Meter) error { return s.r.reserve(s.f, m) }
 
 // Charge adds what was used and is only known now. Safe for concurrent use.
 func (s Services) Charge(m Meter) { s.r.charge(s.f, m) }

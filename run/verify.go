@@ -229,11 +229,30 @@ func (p *replayer) endedOutside(f *frame) (*failedData, bool) {
 	if last.Type != rouse.EventStepFailed || last.Decode(&d) != nil || !d.Before && !d.Cut {
 		return nil, false
 	}
+	return &d, true
+}
+
+// skip passes over what a step that was ended from outside had got to.
+func (p *replayer) skip(f *frame) {
+	evs, _ := p.ahead(f)
 	for _, ev := range evs[:len(evs)-1] {
 		ev.drawn = true
 	}
 	p.tapes[f.path].pos += len(evs) - 1
-	return &d, true
+}
+
+// refused returns the error with which f's n-th Spend of this step was refused.
+func (p *replayer) refused(f *frame, n int) error {
+	evs, _ := p.ahead(f)
+	for _, ev := range evs {
+		var df drawFailedData
+		if ev.Type != rouse.EventDrawFailed || ev.Key != "" || ev.drawn || ev.Decode(&df) != nil || df.Type != spendType || df.N != n {
+			continue
+		}
+		ev.drawn = true
+		return df.Error.Err()
+	}
+	return nil
 }
 
 // decidedNext returns the questions whose answers f's next step was given.
@@ -249,8 +268,10 @@ func (p *replayer) decidedNext(f *frame) []string {
 	return d.Decided
 }
 
-func (p *replayer) hasAnswer(f *frame) bool {
-	return f.state == frameAsking && len(p.decidedNext(f)) > 0
+// moves reports whether f, which waits, was answered or ended after that.
+func (p *replayer) moves(f *frame) bool {
+	_, ended := p.endedOutside(f)
+	return f.state == frameAsking && (ended || len(p.decidedNext(f)) > 0)
 }
 
 // answers gives the run the answers that f's next step was given.

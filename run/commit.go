@@ -3,7 +3,7 @@ package run
 import (
 	"context"
 	"encoding/binary"
-	"hash/crc64"
+	"hash/crc32"
 	"slices"
 	"time"
 
@@ -234,9 +234,9 @@ func chain(sum uint64, events []rouse.Event) uint64 {
 	return sum
 }
 
-// eventSum is the CRC-64 (ECMA-182) of an event's content, continued from the
-// sum of the event before. It leaves out Seq, Thread and Run, so a fork's copied
-// events keep theirs.
+// eventSum is the CRC-32C (RFC 3720, appendix B.4) of an event's content,
+// continued from the sum of the event before. It leaves out Seq, Thread and Run,
+// so a fork's copied events keep theirs.
 func eventSum(sum uint64, ev *rouse.Event) uint64 {
 	var buf [192]byte
 	b := buf[:0]
@@ -245,6 +245,7 @@ func eventSum(sum uint64, ev *rouse.Event) uint64 {
 	b = append(append(b, ev.Type...), 0)
 	b = append(append(b, ev.Key...), 0)
 	b = binary.BigEndian.AppendUint64(b, uint64(ev.At.UnixMilli())) //nolint:gosec // bits are what is summed
-	table := crc64.MakeTable(crc64.ECMA)
-	return crc64.Update(crc64.Update(sum, table, b), table, ev.Data)
+	table := crc32.MakeTable(crc32.Castagnoli)
+	c := crc32.Update(uint32(sum), table, b) //nolint:gosec // a sum has 32 bits
+	return uint64(crc32.Update(c, table, ev.Data))
 }

@@ -21,7 +21,7 @@ type fold struct {
 	end     *rouse.Event
 	status  rouse.Status
 	waits   []interval
-	sum     uint64
+	sum     summer
 	base    int64             // of run.started
 	deltas  []json.RawMessage // of keyed state
 	last    rouse.Event
@@ -63,8 +63,8 @@ func (fo *fold) add(ev *rouse.Event) error {
 	if !fo.started {
 		return nil // of an earlier run of a thread that was forked
 	}
-	if fo.sum = eventSum(fo.sum, ev); fo.sum != ev.Sum {
-		return corrupt(ev, "its checksum is %d, not %d", ev.Sum, fo.sum)
+	if fo.sum.add(ev) != ev.Sum {
+		return corrupt(ev, "its checksum is %d, not %d", ev.Sum, fo.sum.last)
 	}
 	fo.last = *ev
 	fo.events++
@@ -131,10 +131,10 @@ func (fo *fold) start(ev *rouse.Event) error {
 	*fo = fold{
 		root: root, frames: map[string]*folded{"/": root}, asks: map[string]Ask{},
 		seed: d.Seed, budget: d.Budget, meta: d.Meta, status: rouse.StatusRunning,
-		started: true, events: 1, last: *ev, sum: eventSum(0, ev), base: ev.Seq,
+		started: true, events: 1, last: *ev, base: ev.Seq,
 	}
-	if fo.sum != ev.Sum {
-		return corrupt(ev, "its checksum is %d, not %d", ev.Sum, fo.sum)
+	if fo.sum.add(ev) != ev.Sum {
+		return corrupt(ev, "its checksum is %d, not %d", ev.Sum, fo.sum.last)
 	}
 	return nil
 }

@@ -241,7 +241,7 @@ func Fork[S, O any](ctx context.Context, step Step[S, O], row Row, at ForkAt, ed
 	}
 	fork := newEvent(&fo.root.frame, rouse.ClassFact, rouse.EventRunForked, d)
 	fork.At = rouse.Stamp(opt.Clock.Now())
-	fork.Sum = eventSum(fo.sum, &fork)
+	fork.Sum = fo.sum.add(&fork)
 	fork.Run, fork.Thread = id, thread
 	b := Batch{
 		Thread: thread, Run: id, Epoch: 1, Owner: opt.Owner, Status: rouse.StatusRunning,

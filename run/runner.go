@@ -51,7 +51,7 @@ type runner struct {
 	timer    *time.Timer
 	writing  chan struct{} // holds a token while a commit is being written
 	batch    Batch         // guarded by writing
-	sum      uint64
+	sum      summer        // guarded by writing
 	answerMu sync.Mutex
 }
 

@@ -67,13 +67,13 @@ func verify(ctx context.Context, step AnyStep, row Row, opt Options) (Report, er
 	rep := Report{Run: row.Run}
 	var events []rouse.Event
 	from := 0 // the replay begins after this event
-	sum := uint64(0)
+	var sum summer
 	for ev, err := range opt.Journal.Read(ctx, Query{Thread: row.Thread, Run: row.Run}) {
 		if err != nil {
 			return rep, err
 		}
 		if ev.Type == rouse.EventRunStarted {
-			events, sum = events[:0], 0
+			events, sum = events[:0], summer{}
 		}
 		if ev.Type == rouse.EventRunStarted || ev.Type == rouse.EventRunForked {
 			from = len(events)
@@ -81,7 +81,7 @@ func verify(ctx context.Context, step AnyStep, row Row, opt Options) (Report, er
 		if len(events) == 0 && ev.Type != rouse.EventRunStarted {
 			continue // the conversation before a fork
 		}
-		if sum = eventSum(sum, &ev); sum != ev.Sum {
+		if sum.add(&ev) != ev.Sum {
 			rep.Divergence = &Divergence{Index: len(events), Seq: ev.Seq, Path: ev.Path, Recorded: ev.Data, What: fmt.Sprintf("the %s event was altered: its checksum does not match", ev.Type)}
 			return rep, nil
 		}

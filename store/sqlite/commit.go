@@ -82,13 +82,15 @@ func known(s rouse.Status) bool {
 // row is what the writer needs to know of a run and of its thread.
 type row struct {
 	run, thread       int64 // the n columns
+	threadID          string
 	revision, epoch   int64
+	status            rouse.Status
 	firstSeq, lastSeq int64 // of the run
 	threadSeq         int64 // the last of the thread
-	otherThread       bool  // it is not the thread of the batch
-	sameStatus        bool
-	open              bool
 }
+
+// open reports whether the run exists and is running or waiting.
+func (at row) open() bool { return at.run != 0 && !at.status.Final() }
 
 // writeBatch writes the rows of r.batch. Its error is a verdict when the batch
 // cannot be written as things stand; then nothing has been written. After
@@ -99,6 +101,7 @@ func (w *writer) writeBatch(r *request) error {
 	if err != nil {
 		return err
 	}
+	open := at.open()
 	r.first = at.threadSeq + 1
 	if n := len(b.Events); n > 0 {
 		if at.firstSeq == 0 {
@@ -122,6 +125,7 @@ func (w *writer) writeBatch(r *request) error {
 			return err
 		}
 	}
+	w.open.written(b, at, open)
 	return w.fault(PointCommitEvents)
 }
 
@@ -136,7 +140,7 @@ func (w *writer) judge(b *run.Batch) (row, error) {
 		if err := compare(b, at, found); err != nil {
 			return row{}, err
 		}
-		if at.open || b.Status.Final() {
+		if at.open() || b.Status.Final() {
 			return at, nil // it does not become open
 		}
 	} else {
@@ -160,7 +164,7 @@ func compare(b *run.Batch, at row, found bool) error {
 		before--
 	}
 	switch {
-	case !found || at.otherThread:
+	case !found || at.threadID != b.Thread:
 		return refuse(rouse.CodeNotFound, fmt.Sprintf("there is no run %q in the thread", b.Run))
 	case at.epoch != before:
 		return refuse(rouse.CodeFenced, fmt.Sprintf("the run is in epoch %d, not %d: another owner has it", at.epoch, before))
@@ -171,17 +175,17 @@ func compare(b *run.Batch, at row, found bool) error {
 }
 
 func (w *writer) findRun(b *run.Batch) (at row, found bool, err error) {
+	if at, found = w.open.rows[b.Run]; found {
+		return at, true, nil
+	}
 	s := w.stmts.findRun
 	if err := s.BindText(1, b.Run); err != nil {
 		return row{}, false, err
 	}
 	if found = s.Step(); found {
-		status := rouse.Status(s.ColumnRawText(5)) // does not escape
 		at = row{
-			run: s.ColumnInt64(0), thread: s.ColumnInt64(1),
-			otherThread: string(s.ColumnRawText(2)) != b.Thread,
-			revision:    s.ColumnInt64(3), epoch: s.ColumnInt64(4),
-			sameStatus: status == b.Status, open: !status.Final(),
+			run: s.ColumnInt64(0), thread: s.ColumnInt64(1), threadID: s.ColumnText(2),
+			revision: s.ColumnInt64(3), epoch: s.ColumnInt64(4), status: rouse.Status(s.ColumnText(5)),
 			firstSeq: s.ColumnInt64(6), lastSeq: s.ColumnInt64(7), threadSeq: s.ColumnInt64(8),
 		}
 	}
@@ -241,11 +245,11 @@ func (w *writer) update(b *run.Batch, at row) error {
 		}
 	}
 	touch := binder{s: w.stmts.touchRun}
-	if !at.sameStatus {
+	if at.status != b.Status {
 		touch.s = w.stmts.moveRun
 	}
 	touch.int(at.run).int(b.Revision + 1).int(at.firstSeq).int(at.lastSeq).int(w.now)
-	if !at.sameStatus {
+	if at.status != b.Status {
 		touch.text(string(b.Status))
 	}
 	return touch.exec()
@@ -260,6 +264,9 @@ func (w *writer) owner(b *run.Batch) string {
 
 func (w *writer) addEvent(at row, seq int64, e *rouse.Event) error {
 	add := binder{s: w.stmts.addEvent}
-	add.int(at.thread).int(seq).int(at.run).text(e.Path).text(string(e.Class)).text(string(e.Type)).text(e.Key)
+	add.int(at.thread).int(seq).int(at.run)
+	for i, v := range [...]string{e.Path, string(e.Class), string(e.Type), e.Key} {
+		add.changed(v, &w.event[i])
+	}
 	return add.int(e.At.UnixMilli()).int(int64(e.Sum)).blob(e.Data).exec() //nolint:gosec // the bits are kept
 }

@@ -110,17 +110,17 @@ func indexOf(statuses []rouse.Status) string {
 	failed := func(s rouse.Status) bool { return s == rouse.StatusFailed || s == rouse.StatusCanceled }
 	switch {
 	case !slices.ContainsFunc(statuses, rouse.Status.Final):
-		return openRuns
+		return isOpen
 	case !slices.ContainsFunc(statuses, func(s rouse.Status) bool { return !failed(s) }):
-		return failedRuns
+		return isFailed
 	}
 	return ""
 }
 
 // The conditions of the partial indexes, as SQLite wants to find them in a query.
 const (
-	openRuns   = "AND r.status IN ('running', 'waiting') "
-	failedRuns = "AND r.status IN ('failed', 'canceled') "
+	isOpen   = "AND r.status IN ('running', 'waiting') "
+	isFailed = "AND r.status IN ('failed', 'canceled') "
 )
 
 // Orphans implements store.Runs. A run's owner is alive as long as a store is open
@@ -129,7 +129,7 @@ const (
 func (s *Store) Orphans(ctx context.Context) ([]store.RunInfo, error) {
 	var runs []store.RunInfo
 	err := s.read(ctx, opRuns, func(r *reader) error {
-		return r.query(`SELECT `+runColumns+`WHERE r.status = 'running' `+openRuns+`ORDER BY r.n`, func(st *sqlite3.Stmt) error {
+		return r.query(`SELECT `+runColumns+`WHERE r.status = 'running' `+isOpen+`ORDER BY r.n`, func(st *sqlite3.Stmt) error {
 			runs = append(runs, scanRun(st))
 			return nil
 		})

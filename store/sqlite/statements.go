@@ -6,7 +6,7 @@ import (
 
 // statements are what the writer executes, prepared once.
 type statements struct {
-	begin, commit, rollback *sqlite3.Stmt
+	begin, version, commit, rollback *sqlite3.Stmt
 
 	findRun, findThread, findOpen *sqlite3.Stmt
 	addThread, addRun             *sqlite3.Stmt
@@ -20,6 +20,7 @@ func (s *statements) prepare(c *sqlite3.Conn) error {
 		sql string
 	}{
 		{&s.begin, `BEGIN IMMEDIATE`},
+		{&s.version, `PRAGMA data_version`},
 		{&s.commit, `COMMIT`},
 		{&s.rollback, `ROLLBACK`},
 
@@ -47,6 +48,9 @@ func (s *statements) prepare(c *sqlite3.Conn) error {
 	return nil
 }
 
+// firstEventText is the first of the four text parameters of addEvent.
+const firstEventText = 4
+
 // binder binds parameters one after the other and keeps the first error.
 type binder struct {
 	s   *sqlite3.Stmt
@@ -58,6 +62,19 @@ func (b *binder) text(v string) *binder {
 	b.n++
 	if b.err == nil {
 		b.err = b.s.BindText(b.n, v)
+	}
+	return b
+}
+
+// changed is text for a parameter that was bound to *last before; it is kept
+// when v is the same.
+func (b *binder) changed(v string, last *string) *binder {
+	if v == *last {
+		b.n++
+		return b
+	}
+	if b.text(v); b.err == nil {
+		*last = v
 	}
 	return b
 }

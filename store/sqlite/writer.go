@@ -13,6 +13,8 @@ type writer struct {
 	store      *Store
 	conn       *sqlite3.Conn
 	stmts      statements
+	open       openRuns
+	event      [4]string // the texts that addEvent is bound to
 	checkpoint *checkpointer
 	group      []*request
 	pages      int   // in the write-ahead log, as of the last commit
@@ -20,9 +22,14 @@ type writer struct {
 }
 
 func newWriter(s *Store, c *sqlite3.Conn) (*writer, error) {
-	w := &writer{store: s, conn: c}
+	w := &writer{store: s, conn: c, open: openRuns{rows: make(map[string]row)}}
 	if err := w.stmts.prepare(c); err != nil {
 		return nil, err
+	}
+	for i := range w.event {
+		if err := w.stmts.addEvent.BindText(firstEventText+i, ""); err != nil {
+			return nil, err
+		}
 	}
 	c.WALHook(func(_ *sqlite3.Conn, _ string, pages int) error {
 		w.pages = pages
@@ -88,6 +95,11 @@ func (w *writer) transaction(group []*request) (again bool, err error) {
 	if err := w.stmts.begin.Exec(); err != nil {
 		return false, classify(opCommit, err)
 	}
+	version, err := w.version()
+	if err != nil {
+		return false, with(classify(opCommit, err), w.rollback())
+	}
+	w.open.begin(version)
 	changed := false
 	for _, r := range group {
 		r.err = nil
@@ -167,8 +179,17 @@ func (r *request) settle() {
 	}
 }
 
+// version returns a number that changes when another connection has committed.
+func (w *writer) version() (n int64, err error) {
+	if s := w.stmts.version; s.Step() {
+		n = s.ColumnInt64(0)
+	}
+	return n, w.stmts.version.Reset()
+}
+
 // rollback ends the transaction, unless the failure has done so already.
 func (w *writer) rollback() error {
+	w.open.forget()
 	if w.conn.GetAutocommit() {
 		return nil
 	}

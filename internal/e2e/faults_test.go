@@ -30,7 +30,8 @@ func writes(f mock.Fault) mock.Result {
 type faultCase struct {
 	name  string
 	fault mock.Fault
-	// code and words are of the run's error; without a code the run completes.
+	// code and words are of the run's error; without a code the run completes. What
+	// has begun and breaks off is a cut, however it breaks; the words say how.
 	code  rouse.Code
 	words string
 	// ran is how often the tool ran.
@@ -54,24 +55,24 @@ func faultCases() []faultCase {
 		{name: "server error", fault: mock.Fault{Status: 500}, code: rouse.CodeProvider, words: "500"},
 		{name: "overloaded", fault: mock.Fault{Status: 503}, code: rouse.CodeOverloaded, words: "503"},
 		{name: "no first byte", fault: mock.Fault{FirstByte: time.Hour}, code: rouse.CodeTimeout, words: "did not begin to answer"},
-		{name: "silence between pieces", fault: mock.Fault{Piece: time.Hour}, code: rouse.CodeTimeout, words: "fell silent"},
+		{name: "silence between pieces", fault: mock.Fault{Piece: time.Hour}, code: rouse.CodeStreamCut, words: "fell silent"},
 
 		{name: "reset at once", fault: mock.Fault{Break: mock.BreakReset}, code: rouse.CodeProvider, words: "could not be reached"},
 		{name: "reset in the body", fault: mock.Fault{Break: mock.BreakReset, AfterBytes: 20}, code: rouse.CodeStreamCut},
-		{name: "reset in the text", fault: mock.Fault{Break: mock.BreakReset, AfterChunks: inText}, code: rouse.CodeStreamCut, words: "broke"},
-		{name: "reset in the call", fault: mock.Fault{Break: mock.BreakReset, AfterChunks: inArgs}, code: rouse.CodeStreamCut, words: "broke"},
+		{name: "reset in the text", fault: mock.Fault{Break: mock.BreakReset, AfterChunks: inText}, code: rouse.CodeStreamCut, words: "the connection broke"},
+		{name: "reset in the call", fault: mock.Fault{Break: mock.BreakReset, AfterChunks: inArgs}, code: rouse.CodeStreamCut, words: "the connection broke"},
 		{name: "closed at once", fault: mock.Fault{Break: mock.BreakClose}, code: rouse.CodeProvider, words: "could not be reached"},
 		{name: "closed in the body", fault: mock.Fault{Break: mock.BreakClose, AfterBytes: 20}, code: rouse.CodeStreamCut},
-		{name: "closed in the text", fault: mock.Fault{Break: mock.BreakClose, AfterChunks: inText}, code: rouse.CodeStreamCut, words: "broke"},
-		{name: "closed in the call", fault: mock.Fault{Break: mock.BreakClose, AfterChunks: inArgs}, code: rouse.CodeStreamCut, words: "broke"},
+		{name: "closed in the text", fault: mock.Fault{Break: mock.BreakClose, AfterChunks: inText}, code: rouse.CodeStreamCut, words: "the connection broke"},
+		{name: "closed in the call", fault: mock.Fault{Break: mock.BreakClose, AfterChunks: inArgs}, code: rouse.CodeStreamCut, words: "the connection broke"},
 		{name: "closed behind the whole call", fault: mock.Fault{Break: mock.BreakClose, AfterChunks: behind}, ran: 1},
 		{name: "ended at once", fault: mock.Fault{Break: mock.BreakEnd}, code: rouse.CodeStreamCut, words: "ended without a finish reason"},
 		{name: "ended in the text", fault: mock.Fault{Break: mock.BreakEnd, AfterChunks: inText}, code: rouse.CodeStreamCut, words: "ended without a finish reason"},
 		{name: "ended in the call", fault: mock.Fault{Break: mock.BreakEnd, AfterChunks: inArgs}, code: rouse.CodeStreamCut, words: "ended without a finish reason"},
 		{name: "ended behind the whole call", fault: mock.Fault{Break: mock.BreakEnd, AfterChunks: behind}, ran: 1},
 		{name: "hangs at once", fault: mock.Fault{Break: mock.BreakHang}, code: rouse.CodeTimeout, words: "did not begin to answer"},
-		{name: "hangs in the text", fault: mock.Fault{Break: mock.BreakHang, AfterChunks: inText}, code: rouse.CodeTimeout, words: "fell silent"},
-		{name: "hangs in the call", fault: mock.Fault{Break: mock.BreakHang, AfterChunks: inArgs}, code: rouse.CodeTimeout, words: "fell silent"},
+		{name: "hangs in the text", fault: mock.Fault{Break: mock.BreakHang, AfterChunks: inText}, code: rouse.CodeStreamCut, words: "fell silent"},
+		{name: "hangs in the call", fault: mock.Fault{Break: mock.BreakHang, AfterChunks: inArgs}, code: rouse.CodeStreamCut, words: "fell silent"},
 
 		{name: "broken JSON first", fault: mock.Fault{MalformedJSON: true}, code: rouse.CodeProviderOutput},
 		{name: "broken JSON in the text", fault: mock.Fault{MalformedJSON: true, AfterChunks: inText}, code: rouse.CodeProviderOutput},
@@ -216,7 +217,7 @@ func TestCutInACallSaysHow(t *testing.T) {
 		"a clean end":     {mock.Fault{Break: mock.BreakEnd, AfterChunks: pieces}, rouse.CodeStreamCut, []string{"ended without a finish reason", "write"}},
 		"length":          {mock.Fault{Finish: "length"}, rouse.CodeStreamCut, []string{"limit of output tokens", "write"}},
 		"tool_calls":      {mock.Fault{Finish: "tool_calls"}, rouse.CodeStreamCut, []string{`"tool_calls"`, "cut off", "write"}},
-		"silence forever": {mock.Fault{Break: mock.BreakHang, AfterChunks: pieces}, rouse.CodeTimeout, []string{"fell silent"}},
+		"silence forever": {mock.Fault{Break: mock.BreakHang, AfterChunks: pieces}, rouse.CodeStreamCut, []string{"fell silent"}},
 	} {
 		for _, text := range []string{"", saying} {
 			t.Run(name+"/"+text, func(t *testing.T) {

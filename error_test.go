@@ -143,7 +143,7 @@ func TestErrorIs(t *testing.T) {
 			t.Errorf("%s matches", name)
 		}
 	}
-	if (&rouse.Error{Err: io.EOF}).Unwrap() != io.EOF || (&rouse.Error{}).Unwrap() != nil {
+	if got := errors.Unwrap(err); got == nil || errors.Unwrap(got) != error(inner) || errors.Unwrap(&rouse.Error{Code: rouse.CodeBusy}) != nil { //nolint:errorlint // the very same error
 		t.Error("Unwrap is not the cause")
 	}
 }

@@ -3,6 +3,7 @@ package safecall_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"strings"
@@ -98,9 +99,8 @@ func TestPanicHidesTheCodeOfItsValue(t *testing.T) {
 func TestDoRecoversRuntimeErrors(t *testing.T) {
 	t.Parallel()
 	err := safecall.Do(t.Context(), "op", func(context.Context) error {
-		var m map[string]int
-		m["x"] = 1
-		return nil
+		var none []int
+		return fmt.Errorf("unreachable: %d", none[len(none)])
 	})
 	if _, ok := errors.AsType[runtime.Error](err); !ok {
 		t.Errorf("got %v", err)

@@ -77,7 +77,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // set, so that errors.Is(err, &rouse.Error{Code: rouse.CodeBusy}) matches on the code.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
-	return ok && t.Code == e.Code && t.Op == "" && t.Message == "" && t.Err == nil
+	return ok && t.Code == e.Code && t.Op == "" && t.Message == "" && t.Hint == "" && t.RetryAfter == 0 && t.Err == nil
 }
 
 // CodeOf returns the code of the first Error in err's chain, CodeInternal for

@@ -22,7 +22,8 @@ import (
 //   - A successful answer ends with exactly one ChunkStop, which is the last chunk.
 //     Usage is yielded at most once, before it.
 //   - An error is the last pair, its Chunk is zero, and it is a *rouse.Error. An
-//     answer that breaks off is an error of code CodeStreamCut, never a ChunkStop.
+//     answer that breaks off is an error of code CodeStreamCut, never a ChunkStop;
+//     so is one that runs out of output tokens within the arguments of a call.
 //   - When the consumer breaks off or ctx ends, the request is aborted and
 //     everything it held is released before Stream's function returns.
 //   - Neither req nor what it points to is changed or kept.

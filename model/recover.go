@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -191,16 +192,28 @@ func (s *rescue) plan(failure error, req *Request) Plan {
 	return p
 }
 
+// givenUp is the error after n retries. Its message says how the answer broke off
+// the last time: causes do not reach whoever asked.
+func givenUp(n int, failure error) error {
+	e := &rouse.Error{
+		Code: rouse.CodeStreamCut, Op: "model.recover", Message: fmt.Sprintf("the answer broke off and could not be continued (%d retries)", n),
+		RetryAfter: retryAfter(failure), Err: failure,
+	}
+	var last *rouse.Error
+	if errors.As(failure, &last) && last.Message != "" {
+		e.Message += ": " + last.Message
+		e.Hint = last.Hint
+	}
+	return e
+}
+
 // delay returns how long to wait before retry n, from 0, or why there is none.
 func (s *rescue) delay(p Plan, failure error, n int) (time.Duration, error) {
 	if p.Kind == PlanFail {
 		return 0, p.Err
 	}
 	if n >= s.cfg.MaxRetries {
-		return 0, &rouse.Error{
-			Code: rouse.CodeStreamCut, Op: "model.recover", Message: fmt.Sprintf("the answer broke off and could not be continued (%d retries)", n),
-			RetryAfter: retryAfter(failure), Err: failure,
-		}
+		return 0, givenUp(n, failure)
 	}
 	d, ok := s.backoff.delay(n+1, failure)
 	if !ok {

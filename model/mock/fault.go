@@ -60,8 +60,9 @@ type Fault struct {
 	// MalformedJSON sends a piece whose JSON is broken.
 	MalformedJSON bool
 
-	// CutArgs sends only the first half of the first call's arguments. In process
-	// this is CodeStreamCut at the end if the half is not a whole JSON text.
+	// CutArgs sends only the first half of the first call's arguments. Like all
+	// arguments that begin a JSON text and do not end it, this is CodeStreamCut at
+	// the end in process.
 	CutArgs bool
 	// BadArgs sends arguments of the first call that are not JSON.
 	BadArgs bool

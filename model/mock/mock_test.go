@@ -372,7 +372,7 @@ func TestPiecesAreWholeRunes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		text := rapid.String().Draw(rt, "text")
-		args := rapid.String().Draw(rt, "args")
+		args := rapid.Map(rapid.String(), func(s string) string { return "!" + s }).Draw(rt, "args") // no beginning of JSON, which would be a cut
 		size := rapid.IntRange(1, 9).Draw(rt, "size")
 		cfg := mock.Config{ChunkRunes: size, Vary: rapid.Bool().Draw(rt, "vary"), Interleave: rapid.Bool().Draw(rt, "interleave"),
 			Seed: rapid.Uint64().Draw(rt, "seed"), Rules: []mock.Rule{{Prompt: mock.Any,

@@ -132,18 +132,23 @@ func (p *planner) stream(f form) {
 
 // broken is what a client says of an answer that arrived and is not whole.
 func (p *planner) broken() error {
-	fault, text := &p.a.fault, ""
-	switch {
+	cut := func(text string) error { return &rouse.Error{Code: rouse.CodeStreamCut, Op: op, Message: text} }
+	switch fault := &p.a.fault; {
 	case fault.EmptyChoices:
-		text = "the answer has no choices"
+		return cut("the answer has no choices")
 	case fault.NoFinish:
-		text = "the answer ended without a finish reason"
-	case fault.CutArgs && cutOff(rouse.Message{Parts: p.parts}.Calls()[0].Args):
-		text = "the arguments of a call are cut off"
-	default:
-		return nil
+		return cut("the answer ended without a finish reason")
 	}
-	return &rouse.Error{Code: rouse.CodeStreamCut, Op: op, Message: text}
+	stop := p.stop()
+	for _, c := range (rouse.Message{Parts: p.parts}).Calls() {
+		switch {
+		case (stop == model.StopLength || stop == model.StopFiltered) && !model.CallComplete(c):
+			return cut(fmt.Sprintf("the answer ended (%s) within the arguments of a call", stop))
+		case cutOff(c.Args):
+			return cut("the arguments of a call are cut off")
+		}
+	}
+	return nil
 }
 
 // content lays out role, parts and finish reason.

@@ -112,6 +112,12 @@ func TestTheSuiteFindsFaults(t *testing.T) {
 		"a stop instead of a cut": {"error", "cut in a call", onError(func(_ error, yield func(model.Chunk, error) bool) {
 			yield(finish(model.StopEnd), nil)
 		})},
+		"a limit within a call is taken for an answer": {"error", "out of tokens in a call", onError(func(_ error, yield func(model.Chunk, error) bool) {
+			yield(finish(model.StopLength), nil)
+		})},
+		"a limit before the arguments is taken for a call": {"error", "out of tokens before the arguments", onError(func(_ error, yield func(model.Chunk, error) bool) {
+			yield(finish(model.StopTools), nil)
+		})},
 		"the error is swallowed": {"error", "error provider", onError(func(error, func(model.Chunk, error) bool) {})},
 		"the partial text is held back": {"error", "cut in the text", func(s *Script, ctx context.Context, req *model.Request, yield func(model.Chunk, error) bool) {
 			if a, err := model.Collect(s.Stream(ctx, req)); err != nil {

@@ -52,7 +52,7 @@ func (t trial) failure(ctx context.Context) error {
 // compare holds an answer against the scenario.
 func (t trial) compare(a model.Answer) error {
 	var f model.Folder
-	for _, c := range t.scenario.Chunks {
+	for _, c := range t.scenario.shown() {
 		if err := f.Add(c); err != nil {
 			return err
 		}

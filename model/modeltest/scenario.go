@@ -16,8 +16,10 @@ type Scenario struct {
 	// Chunks are what the provider says. How it is cut into events is up to the
 	// wire, but each chunk that is a piece of something is an event of its own.
 	Chunks []model.Chunk
-	// Err is what the provider does after Chunks, in the model's words; empty when
-	// Chunks end with a stop. CodeStreamCut: the connection closes. The other
+	// Err is what the provider does after Chunks, in the model's words; empty for a
+	// whole answer, whose Chunks end with a stop. CodeStreamCut: the connection
+	// closes; but when Chunks end with a stop, the provider ends in good order with
+	// that reason, and the model must see that what it said is cut off. The other
 	// codes come before any chunk: the provider answers with such an error.
 	Err rouse.Code
 	// RetryAfter is how long the provider asks to wait, with CodeRateLimited.
@@ -31,7 +33,7 @@ type Scenario struct {
 
 // Turn is the scenario for a Script.
 func (s Scenario) Turn() Turn {
-	t := Chunks(s.Chunks...)
+	t := Chunks(s.shown()...)
 	switch {
 	case s.Stall:
 		return t.Then(Step{Hang: true})
@@ -39,6 +41,15 @@ func (s Scenario) Turn() Turn {
 		return t.Then(Step{Err: &rouse.Error{Code: s.Err, Op: "modeltest.script", Message: "as the scenario asks for", RetryAfter: s.RetryAfter}})
 	}
 	return t
+}
+
+// shown returns the chunks that a model yields: all, but not the stop of an answer
+// that is cut off.
+func (s Scenario) shown() []model.Chunk {
+	if n := len(s.Chunks); s.Err != "" && n > 0 && s.Chunks[n-1].Type == model.ChunkStop {
+		return s.Chunks[:n-1]
+	}
+	return s.Chunks
 }
 
 // succeeds reports whether the scenario is a whole answer.
@@ -140,10 +151,6 @@ func answers() []Scenario {
 			Name: "a call without arguments", needs: Can{Calls: true},
 			Chunks: []model.Chunk{begin(0, "call_1", "now"), spent, finish(model.StopTools)},
 		},
-		{
-			Name: "out of tokens in a call", needs: Can{Calls: true, Interleaved: true}, // a wire of whole calls cannot end in one
-			Chunks: []model.Chunk{begin(0, "call_1", "write"), args(0, `{"path":"a.txt","conte`), spent, finish(model.StopLength)},
-		},
 	}
 }
 
@@ -152,8 +159,17 @@ func faults() []Scenario {
 		{Name: "cut before the first chunk", Err: rouse.CodeStreamCut},
 		{Name: "cut in the text", Chunks: []model.Chunk{say("Hel"), say("lo")}, Err: rouse.CodeStreamCut},
 		{
-			Name: "cut in a call", needs: Can{Calls: true, Interleaved: true}, Err: rouse.CodeStreamCut,
+			Name: "cut in a call", needs: Can{Calls: true, Interleaved: true}, Err: rouse.CodeStreamCut, // a wire of whole calls cannot end in one
 			Chunks: []model.Chunk{say("Let me look."), begin(0, "call_1", "write"), args(0, `{"path":"a.txt","conte`)},
+		},
+		{
+			// A provider that ends in good order has still not written the call.
+			Name: "out of tokens in a call", needs: Can{Calls: true, Interleaved: true}, Err: rouse.CodeStreamCut,
+			Chunks: []model.Chunk{say("Let me write."), begin(0, "call_1", "write"), args(0, `{"path":"a.txt","conte`), finish(model.StopLength)},
+		},
+		{
+			Name: "out of tokens before the arguments", needs: Can{Calls: true, Interleaved: true}, Err: rouse.CodeStreamCut,
+			Chunks: []model.Chunk{begin(0, "call_1", "write"), finish(model.StopLength)},
 		},
 		{Name: "silent from the start", Stall: true},
 		{Name: "silent in the text", Chunks: []model.Chunk{say("Hel"), say("lo")}, Stall: true},

@@ -58,7 +58,7 @@ func Run(t *testing.T, cfg Config) {
 const (
 	ruleLazy       = "Nothing is sent before the sequence is ranged over; each range sends anew."
 	ruleStop       = "A successful answer ends with exactly one ChunkStop, which is the last chunk. Usage is yielded at most once, before it."
-	ruleError      = "An error is the last pair, its Chunk is zero, and it is a *rouse.Error. An answer that breaks off is an error of code CodeStreamCut, never a ChunkStop."
+	ruleError      = "An error is the last pair, its Chunk is zero, and it is a *rouse.Error. An answer that breaks off is an error of code CodeStreamCut, never a ChunkStop; so is one that runs out of output tokens within the arguments of a call."
 	ruleReleased   = "When the consumer breaks off or ctx ends, the request is aborted and everything it held is released before Stream's function returns."
 	ruleRequest    = "Neither req nor what it points to is changed or kept."
 	ruleConcurrent = "A Model is safe for concurrent use."

@@ -110,14 +110,17 @@ func (a *answer) find(p *piece, id, name, args string) int {
 	return i
 }
 
-// candidate returns the position of the latest call at the piece's index; for a
-// piece without index that of its id, or the last one.
+// candidate returns the position of the call at the piece's index: of several, of
+// its id, or the latest; for a piece without index that of its id, or the last one.
 func (a *answer) candidate(p *piece, id, name string) int {
 	if p.whole || len(a.calls) == 0 {
 		return -1
 	}
 	same := func(c *call) bool { return id != "" && c.theirs == id }
 	if p.index >= 0 {
+		if i := a.latest(func(c *call) bool { return c.index == p.index && same(c) }); i >= 0 {
+			return i
+		}
 		if i := a.latest(func(c *call) bool { return c.index == p.index }); i >= 0 || name != "" {
 			return i
 		}

@@ -31,7 +31,7 @@ func TestCallsAreNeverMixed(t *testing.T) {
 	m := newModel(t, openai.Config{Transport: canned{body: func() io.Reader { return strings.NewReader(body) }}})
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 5).Draw(rt, "calls")
-		style := rapid.SampledFrom([]string{"index", "index as text", "id", "id and name", "one index", "nothing"}).Draw(rt, "style")
+		style := rapid.SampledFrom([]string{"index", "index as text", "id", "id and name", "one index", "one index and ids", "nothing"}).Draw(rt, "style")
 		interleaved := style != "one index" && style != "nothing"
 		var want []rouse.ToolCall
 		rest := make([][]toolDelta, n)
@@ -46,7 +46,7 @@ func TestCallsAreNeverMixed(t *testing.T) {
 				if k == 0 || style == "id and name" {
 					d.Function.Name = c.Name
 				}
-				if k == 0 || style == "id" || style == "id and name" {
+				if k == 0 || style == "id" || style == "one index and ids" || style == "id and name" {
 					d.ID = c.ID
 				}
 				switch style {
@@ -54,7 +54,7 @@ func TestCallsAreNeverMixed(t *testing.T) {
 					d.Index = json.Number(fmt.Sprint(i))
 				case "index as text":
 					d.Index = fmt.Sprint(i)
-				case "one index":
+				case "one index", "one index and ids":
 					d.Index = json.Number("0")
 				}
 				rest[i] = append(rest[i], d)

@@ -43,7 +43,7 @@ tidy: ## go.mod and go.sum say exactly what is used
 
 lint: $(GOLANGCI) ## golangci-lint with .golangci.yml
 	$(call step,golangci-lint $(GOLANGCI_VERSION))
-	@$(GOLANGCI) run ./...
+	@$(GOLANGCI) run --allow-parallel-runners ./... # another checkout may be at it
 
 vuln: $(GOVULNCHECK) ## govulncheck, when its database can be reached
 	$(call step,govulncheck $(GOVULNCHECK_VERSION))

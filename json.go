@@ -14,13 +14,21 @@ func (m *Message) AppendJSON(b []byte) []byte {
 	o.String("role", string(m.Role))
 	if len(m.Parts) > 0 {
 		o.Key("parts")
-		for i := range m.Parts {
-			o.B = append(o.B, "[,"[min(i, 1)])
-			o.B = m.Parts[i].appendJSON(o.B)
-		}
-		o.B = append(o.B, ']')
+		o.B = AppendParts(o.B, m.Parts)
 	}
 	return o.Close()
+}
+
+// AppendParts appends parts as a JSON array, in the form in which a message holds them.
+func AppendParts(b []byte, parts []Part) []byte {
+	b = append(b, '[')
+	for i := range parts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = parts[i].appendJSON(b)
+	}
+	return append(b, ']')
 }
 
 func (p *Part) appendJSON(b []byte) []byte {

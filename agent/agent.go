@@ -88,6 +88,7 @@ type Output struct {
 // Agent is an immutable definition, safe for concurrent use by any number of runs.
 type Agent struct {
 	cfg    Config
+	info   run.Info
 	head   []byte // what of a request is the same in every round, for its hash
 	tools  []model.ToolSpec
 	system string
@@ -132,6 +133,7 @@ func New(cfg Config) (*Agent, error) {
 		return nil, err
 	}
 	a.head = a.requestHead()
+	a.info = run.Info{ID: cfg.Name, Version: cfg.Version, Cursors: []run.Cursor{atStart, atInfer, atExec, atDone}}
 	return a, nil
 }
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/rouse-run/rouse"
 	"github.com/rouse-run/rouse/internal/safecall"
@@ -82,26 +82,21 @@ func permissionAsk(id, kind string, c rouse.ToolCall, e tool.Effect, reason stri
 func (s step) exec(ctx context.Context, sc *run.Scope[State], conv *conversation) (run.Move, error) {
 	st := sc.State()
 	calls := conv.calls
-	results := make([]*ResultData, len(calls))
-	raws := make([]json.RawMessage, len(calls))
-	var todo []int
+	out := make([]outcome, len(calls))
+	todo := make([]int, 0, len(calls))
 	for i := range calls {
 		if conv.results[i] != nil {
 			continue
 		}
-		if results[i] = s.decide(sc, &st, i, calls[i]); results[i] == nil && !held(st.Calls, i) {
+		if d := s.decide(sc, &st, i, calls[i]); d != nil {
+			out[i] = outcome{data: d, raw: d.encode()}
+			sc.Record(rouse.EventToolFinished, out[i].raw)
+		} else if !held(st.Calls, i) {
 			todo = append(todo, i)
 		}
 	}
-	doubtful := make([]bool, len(calls))
-	err := sc.Each(ctx, len(todo), s.a.cfg.Parallel, func(ctx context.Context, k int) error {
-		i := todo[k]
-		raw, err := s.run(ctx, sc.Services, i, calls[i])
-		if rouse.CodeOf(err) == rouse.CodeUncertain {
-			doubtful[i] = true
-			return nil
-		}
-		raws[i] = raw
+	err := sc.Each(ctx, len(todo), s.a.cfg.Parallel, func(ctx context.Context, k int) (err error) {
+		out[todo[k]], err = s.run(ctx, sc.Services, todo[k], calls[todo[k]])
 		return err
 	})
 	if err != nil {
@@ -110,23 +105,14 @@ func (s step) exec(ctx context.Context, sc *run.Scope[State], conv *conversation
 	asks := slices.DeleteFunc(sc.OpenAsks(), func(a run.Ask) bool { return !asked(st.Calls, a.ID) })
 	for i, c := range calls {
 		switch {
-		case results[i] != nil:
-			raws[i] = results[i].encode()
-			sc.Record(rouse.EventToolFinished, raws[i])
-		case doubtful[i]:
+		case out[i].data != nil:
+			conv.result(i, out[i].data.Result, out[i].raw)
+		case out[i].doubtful:
 			a := permissionAsk(sc.NewID(), AskUncertain, c, s.effect(c.Name), "the call was begun, and it is not known whether it took effect")
 			st.Calls = append(st.Calls, CallState{Index: i, Status: CallDoubtful, Ask: a.ID})
 			asks = append(asks, a)
 		case asksAnew(st.Calls, i, asks):
-			a := permissionAsk(openID(st.Calls, i), AskPermission, c, s.effect(c.Name), reasonOf(st.Calls, i))
-			asks = append(asks, a)
-		}
-		if raws[i] == nil {
-			continue
-		}
-		ev := rouse.Event{Type: rouse.EventToolFinished, Data: raws[i]}
-		if err := conv.add(&ev); err != nil {
-			return run.Move{}, err
+			asks = append(asks, permissionAsk(openID(st.Calls, i), AskPermission, c, s.effect(c.Name), reasonOf(st.Calls, i)))
 		}
 	}
 	if len(asks) > 0 {
@@ -224,27 +210,47 @@ func reasonOf(cs []CallState, i int) string {
 	return ""
 }
 
-// run executes one call and returns its receipt. An error is not the tool's: that
-// is a result like any other.
-func (s step) run(ctx context.Context, sv run.Services, i int, c rouse.ToolCall) (json.RawMessage, error) {
-	e := run.Effect{Key: fmt.Sprint("call", i), Type: rouse.EventToolFinished}
-	key := fmt.Sprintf("%s%s#%d.%d", sv.RunID(), sv.Path(), sv.Visit(), i)
+// outcome is what became of a call in this step.
+type outcome struct {
+	data     *ResultData // nil: it has no result
+	raw      json.RawMessage
+	doubtful bool // it was begun before a crash
+}
+
+// run executes one call. An error is not the tool's: that is a result like any other.
+func (s step) run(ctx context.Context, sv run.Services, i int, c rouse.ToolCall) (out outcome, err error) {
+	visit := strconv.Itoa(sv.Visit())
+	index := strconv.Itoa(i)
+	key := sv.RunID() + sv.Path() + "#" + visit + "." + index
+	e := run.Effect{Key: "call" + index, Type: rouse.EventToolFinished}
 	if s.effect(c.Name) == tool.Unsafe {
 		e.Intent = (&IntentData{Index: i, Call: c, Key: key}).encode()
 	}
 	if err := sv.Spend(run.Meter{ToolCalls: 1}); err != nil {
-		return nil, err
+		return out, err
 	}
 	e.Live = func(ctx context.Context) (json.RawMessage, error) {
 		sv.Emit(rouse.EventToolStarted, rouse.Delta{Index: i, Call: c.ID, Name: c.Name})
-		out := s.invoke(ctx, sv, i, c, key)
-		if out.Code == rouse.CodeCanceled && ctx.Err() != nil {
+		got := s.invoke(ctx, sv, i, c, key)
+		if got.Code == rouse.CodeCanceled && ctx.Err() != nil {
 			return nil, context.Cause(ctx) // the run ends; what was cut off has no result
 		}
-		d := ResultData{Index: i, Result: out.Result, Code: out.Code, Attempts: out.Attempts}
-		return d.encode(), nil
+		out.data = &ResultData{Index: i, Result: got.Result, Code: got.Code, Attempts: got.Attempts}
+		return out.data.encode(), nil
 	}
-	return sv.Effect(ctx, e)
+	out.raw, err = sv.Effect(ctx, e)
+	switch {
+	case rouse.CodeOf(err) == rouse.CodeUncertain:
+		return outcome{doubtful: true}, nil
+	case err != nil:
+		return outcome{}, err
+	case out.data == nil: // it had been done before
+		out.data = &ResultData{}
+		if err := json.Unmarshal(out.raw, out.data); err != nil {
+			return outcome{}, &rouse.Error{Code: rouse.CodeCorrupt, Op: "agent", Message: "a recorded result cannot be read", Err: err}
+		}
+	}
+	return out, nil
 }
 
 func (s step) invoke(ctx context.Context, sv run.Services, i int, c rouse.ToolCall, key string) tool.Outcome {

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/rouse-run/rouse"
+	"github.com/rouse-run/rouse/internal/jsonx"
 	"github.com/rouse-run/rouse/model"
 	"github.com/rouse-run/rouse/run"
 )
@@ -31,7 +33,38 @@ type State struct {
 	Calls []CallState `json:"calls,omitempty"`
 	Usage rouse.Usage `json:"usage,omitzero"`
 	// Answer is set by the last step, for Result.
-	Answer *Answer `json:"answer,omitempty"`
+	Answer *Answer `json:"-"`
+}
+
+// AppendJSON appends the state as encoding/json would write it.
+func (s *State) AppendJSON(b []byte) []byte {
+	o := jsonx.Open(b)
+	if len(s.Input) > 0 {
+		o.Key("input")
+		o.B = rouse.AppendParts(o.B, s.Input)
+	}
+	o.Int("round", int64(s.Round))
+	o.Int("empty", int64(s.Empty))
+	o.Int("wrong", int64(s.Wrong))
+	if len(s.Calls) > 0 {
+		o.Key("calls")
+		for i, c := range s.Calls {
+			o.B = append(o.B, "[,"[min(i, 1)])
+			in := jsonx.Open(o.B)
+			in.Key("index")
+			in.B = strconv.AppendInt(in.B, int64(c.Index), 10)
+			in.String("status", string(c.Status))
+			in.String("ask", c.Ask)
+			in.String("reason", c.Reason)
+			o.B = in.Close()
+		}
+		o.B = append(o.B, ']')
+	}
+	if s.Usage != (rouse.Usage{}) {
+		o.Key("usage")
+		o.B = s.Usage.AppendJSON(o.B)
+	}
+	return o.Close()
 }
 
 // CallState is where a call stands that a gate or a crash has held up.
@@ -67,9 +100,7 @@ func (s State) Clone() State {
 
 type step struct{ a *Agent }
 
-func (s step) Info() run.Info {
-	return run.Info{ID: s.a.cfg.Name, Version: s.a.cfg.Version, Cursors: []run.Cursor{atStart, atInfer, atExec, atDone}}
-}
+func (s step) Info() run.Info { return s.a.info }
 
 func (s step) Result(_ run.Cursor, st State) (Answer, error) {
 	if st.Answer == nil {
@@ -141,26 +172,28 @@ func (c *conversation) add(ev *rouse.Event) error {
 
 // start records the message that the run begins with.
 func (s step) start(ctx context.Context, sc *run.Scope[State], conv *conversation) (run.Move, error) {
-	parts := sc.State().Input
-	id := sc.NewID()
-	raw, err := sc.Draw(ctx, run.Draw{Type: rouse.EventMessage, Live: func(context.Context) (json.RawMessage, error) {
-		if len(parts) == 0 {
-			var err error
-			if parts, err = run.Dep(sc.Services, input); err != nil {
+	given := sc.State().Input
+	m := rouse.Message{ID: sc.NewID(), Role: rouse.RoleUser, Parts: given}
+	raw, err := sc.Draw(ctx, run.Draw{
+		Type: rouse.EventMessage,
+		Live: func(context.Context) (raw json.RawMessage, err error) {
+			if len(given) == 0 {
+				m.Parts, err = run.Dep(sc.Services, input)
+			}
+			return m.AppendJSON(nil), err
+		},
+		Replay: func(_ context.Context, recorded json.RawMessage) (json.RawMessage, error) {
+			if err := json.Unmarshal(recorded, &m); err != nil {
 				return nil, err
 			}
-		}
-		m := rouse.Message{ID: id, Role: rouse.RoleUser, Parts: parts}
-		return m.AppendJSON(nil), nil
-	}})
+			return m.AppendJSON(nil), nil
+		},
+	})
 	if err != nil {
 		return run.Move{}, err
 	}
-	ev := rouse.Event{Type: rouse.EventMessage, Data: raw}
-	if err := conv.add(&ev); err != nil {
-		return run.Move{}, err
-	}
-	if len(sc.State().Input) == 0 {
+	conv.message(m, raw)
+	if len(given) == 0 {
 		return sc.Continue(atInfer, nil), nil
 	}
 	return sc.Continue(atInfer, func(st *State) { st.Input = nil }), nil

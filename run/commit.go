@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"hash/crc64"
+	"slices"
 
 	"github.com/rouse-run/rouse"
 )
@@ -58,7 +59,7 @@ func (r *runner) commit(ctx context.Context, events []rouse.Event, status rouse.
 	r.groupMu.Lock()
 	r.group = nil
 	r.groupMu.Unlock()
-	g.err = r.write(context.WithoutCancel(ctx), g)
+	g.err = r.write(ctx, g)
 	r.writeMu.Unlock()
 	if g.joined != nil {
 		close(g.joined)
@@ -72,20 +73,21 @@ func (r *runner) write(ctx context.Context, g *group) error {
 		r.mu.Unlock()
 		return r.fatal
 	}
-	b := Batch{
+	b := &r.batch
+	*b = Batch{
 		Thread: r.thread, Run: r.id, Revision: r.row.Revision, Epoch: r.row.Epoch,
 		Claim: r.claim, Owner: r.opt.Owner, Status: g.status,
 		Agent: r.opt.Agent, Title: r.opt.Title, Events: g.events,
 	}
 	if len(r.prelude) > 0 {
-		b.Events = append(r.prelude[:len(r.prelude):len(r.prelude)], g.events...)
+		b.Events = slices.Concat(r.prelude, g.events)
 	}
 	if b.Status == "" {
 		b.Status = rouse.StatusRunning
 	}
 	r.mu.Unlock()
 	sum := chain(r.sum, b.Events)
-	if err := r.opt.Journal.Commit(ctx, &b); err != nil {
+	if err := r.opt.Journal.Commit(context.WithoutCancel(ctx), b); err != nil {
 		r.mu.Lock()
 		r.fatal = err
 		r.mu.Unlock()
@@ -112,9 +114,11 @@ func (r *runner) noteEnds(events []rouse.Event) {
 		switch {
 		case ev.Type == rouse.EventRunWaiting:
 			r.waits = append(r.waits, interval{from: ev.At})
-			r.end = ev
+			end := *ev
+			r.end = &end
 		case ev.Ends():
-			r.end = ev
+			end := *ev
+			r.end = &end
 		default:
 			r.end = nil
 		}

@@ -120,7 +120,7 @@ func (r *runner) step(ctx context.Context, f *frame) error {
 		return errReplayEnd
 	}
 	var mv Move
-	err := safecall.Do(ctx, "step "+f.body.stepInfo().ID, func(ctx context.Context) (err error) {
+	err := safecall.Do(ctx, "run.step", func(ctx context.Context) (err error) {
 		mv, err = f.body.do(ctx, Services{r, f})
 		return err
 	})
@@ -178,7 +178,7 @@ func (r *runner) move(ctx context.Context, f *frame, mv Move) error {
 	if err != nil {
 		return err
 	}
-	events := f.take(make([]rouse.Event, 0, 4), false)
+	events := f.take(f.scratch[:0], false)
 	if delta != nil {
 		events = append(events, newEvent(f, rouse.ClassDraw, rouse.EventState, stateData{delta}))
 	}
@@ -206,8 +206,13 @@ func (r *runner) move(ctx context.Context, f *frame, mv Move) error {
 	if publish != nil {
 		publish()
 	}
+	if status == rouse.StatusCompleted {
+		r.result = data.result
+	}
 	f.body = next
 	r.adopt(f, mv, data, output, events[len(events)-1].At)
+	clear(events)
+	f.scratch = events
 	return nil
 }
 
@@ -238,17 +243,17 @@ func (r *runner) adopt(f *frame, mv Move, data *stepData, output json.RawMessage
 // prepare checks a move and computes what committing it will change.
 func (r *runner) prepare(ctx context.Context, f *frame, mv Move) (next body, data *stepData, err error) {
 	data = &stepData{Visit: f.visit, At: mv.next}
-	err = safecall.Do(ctx, "step "+f.body.stepInfo().ID, func(context.Context) error {
+	err = safecall.Do(ctx, "run.step", func(context.Context) error {
 		if mv.kind == moveNone {
 			return moveError(f, "Do returned no move")
 		}
 		data.Move = moveNames[mv.kind]
-		if next, data.State, err = f.body.apply(mv.patch); err != nil {
+		if next, data.State, err = f.body.apply(mv.patch, mv.kind != moveComplete); err != nil {
 			return err
 		}
 		switch mv.kind {
 		case moveComplete:
-			data.Output, err = next.output(mv.next)
+			data.Output, data.result, err = next.output(mv.next)
 		case moveAwait:
 			data.Asks, err = prepareAsks(r, f, mv.asks)
 		case moveCall:

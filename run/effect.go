@@ -38,7 +38,7 @@ func (s Services) Draw(ctx context.Context, d Draw) (json.RawMessage, error) {
 	if s.r.replay != nil {
 		raw, err = s.r.replay.draw(ctx, s.f, d)
 	} else {
-		raw, err = call(ctx, "draw "+string(d.Type), d.Live)
+		raw, err = call(ctx, "run.draw", d.Live)
 		err, _ = doError(ctx, err)
 	}
 	if err != nil {
@@ -114,7 +114,7 @@ func (s Services) Effect(ctx context.Context, e Effect) (json.RawMessage, error)
 			return nil, err
 		}
 	}
-	raw, err := call(ctx, "effect "+string(e.Type), e.Live)
+	raw, err := call(ctx, "run.effect", e.Live)
 	if err, _ = doError(ctx, err); err != nil {
 		f.record(failedDraw(f, e.Type, e.Key, err), false)
 		return nil, err
@@ -189,7 +189,7 @@ func (es *eachState) receive(ctx context.Context, r *runner, ev rouse.Event) err
 		c.received = true
 		es.received++
 	}
-	if es.flushing {
+	if es.flushing || es.received >= es.left {
 		es.mu.Unlock()
 		return nil
 	}

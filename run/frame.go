@@ -57,6 +57,7 @@ type frame struct {
 	rnd      *rand.ChaCha8
 	rndVisit int
 	batches  []any
+	scratch  []rouse.Event // what a step commits, reused
 
 	mu       sync.Mutex
 	pending  []pendingEvent // what the running Do has produced
@@ -96,7 +97,12 @@ func (f *frame) source(r *runner) rand.Source {
 		b := make([]byte, 0, 64+len(f.path))
 		b = binary.BigEndian.AppendUint64(b, r.seed)
 		b = binary.BigEndian.AppendUint64(b, uint64(f.visit)) //nolint:gosec // a count
-		f.rnd = rand.NewChaCha8(sha256.Sum256(append(b, f.path...)))
+		seed := sha256.Sum256(append(b, f.path...))
+		if f.rnd == nil {
+			f.rnd = rand.NewChaCha8(seed)
+		} else {
+			f.rnd.Seed(seed)
+		}
 		f.rndVisit = f.visit
 	}
 	return f.rnd

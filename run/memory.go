@@ -49,7 +49,7 @@ func (m *Memory) Commit(ctx context.Context, b *Batch) error {
 	}
 	t := m.threads[b.Thread]
 	if t == nil {
-		t = &memThread{}
+		t = &memThread{events: make([]rouse.Event, 0, 12)}
 	}
 	r := m.runs[b.Run]
 	if err := checkRow(b, t, r); err != nil {

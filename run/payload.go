@@ -87,6 +87,8 @@ type stepData struct {
 	Join     *Join           `json:"join"`
 	Spent    *Meter          `json:"spent"`  // in this step, without the step itself
 	Output   json.RawMessage `json:"output"` // of a child that completed
+
+	result any // what Output encodes
 }
 
 func (d *stepData) append(o *jsonx.Object) {

@@ -312,7 +312,7 @@ func editState[S, O any](step Step[S, O], events []rouse.Event, edit func(*S)) (
 	if err != nil {
 		return nil, err
 	}
-	_, raw, err := b.apply(edit)
+	_, raw, err := b.apply(edit, true)
 	return raw, err
 }
 

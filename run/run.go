@@ -147,6 +147,9 @@ func (r *Run[O]) Wait(ctx context.Context) (out O, err error) {
 	if err != nil {
 		return out, err
 	}
+	if v, ok := r.r.result.(O); ok {
+		return v, nil
+	}
 	var fin FinishedData
 	if err := end.Decode(&fin); err != nil {
 		return out, err

@@ -26,6 +26,8 @@ type runner struct {
 	replay     *replayer // nil when live
 	driving    atomic.Bool
 
+	result any // the root's typed output, when it completed in this process
+
 	mu       sync.Mutex
 	row      Row
 	claim    bool // the next commit takes the run over
@@ -42,6 +44,7 @@ type runner struct {
 	groupMu  sync.Mutex
 	group    *group
 	writeMu  sync.Mutex
+	batch    Batch // guarded by writeMu
 	sum      uint64
 	answerMu sync.Mutex
 }

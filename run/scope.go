@@ -37,7 +37,8 @@ func (sc *Scope[S]) Continue(next Cursor, patch func(*S)) Move {
 	return newMove(moveContinue, next, patch)
 }
 
-// Complete ends the frame; its output is Result(at, state after patch).
+// Complete ends the frame; its output is Result(at, state after patch). What
+// remains of the frame is its output: the state after patch is not stored.
 func (sc *Scope[S]) Complete(at Cursor, patch func(*S)) Move {
 	return newMove(moveComplete, at, patch)
 }

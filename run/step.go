@@ -145,9 +145,10 @@ type Outcome[O any] struct {
 type body interface {
 	stepInfo() Info
 	do(ctx context.Context, sv Services) (Move, error)
-	// apply returns the body after patch, and its encoded state when it changed.
-	apply(patch any) (body, json.RawMessage, error)
-	output(at Cursor) (json.RawMessage, error)
+	// apply returns the body after patch, and with encode its state, nil when it
+	// did not change.
+	apply(patch any, encode bool) (body, json.RawMessage, error)
+	output(at Cursor) (json.RawMessage, any, error)
 }
 
 type typed[S, O any] struct {
@@ -161,7 +162,11 @@ func (t *typed[S, O]) do(ctx context.Context, sv Services) (Move, error) {
 	return t.step.Do(ctx, &Scope[S]{Services: sv, committed: &t.val})
 }
 
-func (t *typed[S, O]) apply(patch any) (body, json.RawMessage, error) {
+// appender is a state that writes its own JSON: the same as encoding/json would,
+// but cheaper. It is not asked for anything else.
+type appender interface{ AppendJSON(b []byte) []byte }
+
+func (t *typed[S, O]) apply(patch any, encode bool) (body, json.RawMessage, error) {
 	fn, _ := patch.(func(*S))
 	if fn == nil {
 		return t, nil, nil
@@ -172,6 +177,12 @@ func (t *typed[S, O]) apply(patch any) (body, json.RawMessage, error) {
 		return nil, nil, err
 	}
 	fn(&next.val)
+	if !encode {
+		return next, nil, nil
+	}
+	if a, ok := any(&next.val).(appender); ok {
+		return next, a.AppendJSON(make([]byte, 0, 128)), nil
+	}
 	raw, err := json.Marshal(&next.val)
 	if err != nil {
 		return nil, nil, &rouse.Error{Code: rouse.CodeInvalid, Op: "run.commit", Message: fmt.Sprintf("the state %T cannot be written as JSON", next.val), Err: err}
@@ -179,16 +190,16 @@ func (t *typed[S, O]) apply(patch any) (body, json.RawMessage, error) {
 	return next, raw, nil
 }
 
-func (t *typed[S, O]) output(at Cursor) (json.RawMessage, error) {
+func (t *typed[S, O]) output(at Cursor) (json.RawMessage, any, error) {
 	out, err := t.step.Result(at, t.val)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	raw, err := json.Marshal(out)
 	if err != nil {
-		return nil, &rouse.Error{Code: rouse.CodeInvalid, Op: "run.commit", Message: fmt.Sprintf("the result %T cannot be written as JSON", out), Err: err}
+		return nil, nil, &rouse.Error{Code: rouse.CodeInvalid, Op: "run.commit", Message: fmt.Sprintf("the result %T cannot be written as JSON", out), Err: err}
 	}
-	return raw, nil
+	return raw, out, nil
 }
 
 // clone copies a state: through its own Clone method when it has one, else

@@ -299,7 +299,7 @@ func (p *replayer) draw(ctx context.Context, f *frame, d Draw) (json.RawMessage,
 		if d.Replay == nil {
 			return ev.Data, nil
 		}
-		raw, err := call(ctx, "replay "+string(d.Type), func(ctx context.Context) (json.RawMessage, error) { return d.Replay(ctx, ev.Data) })
+		raw, err := call(ctx, "run.replay", func(ctx context.Context) (json.RawMessage, error) { return d.Replay(ctx, ev.Data) })
 		if err != nil {
 			return nil, p.fail(diverge(ev, err.Error(), nil))
 		}

@@ -1,12 +1,15 @@
 package tool_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"math/big"
 	"strings"
 	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/rouse-run/rouse"
 	"github.com/rouse-run/rouse/tool"
@@ -136,6 +139,112 @@ func TestViolationsAreWrittenForTheModel(t *testing.T) {
 			t.Errorf("%s: got %v\nwant %s", args, err, want)
 		}
 	}
+}
+
+func TestLongListsOfViolationsAreCut(t *testing.T) {
+	t.Parallel()
+	set := mustSet(t, named("t", `{"type":"object","properties":{"l":{"type":"array","items":{"enum":["<",">"]}}}}`))
+	_, err := set.Check("t", `{"l":[`+strings.Repeat("1,", 99)+`1]}`)
+	if err == nil || !strings.Contains(err.Message, "- and 90 more") || !strings.Contains(err.Message, `/l/0: expected one of ["<",">"], found number 1`) {
+		t.Errorf("%v", err)
+	}
+	if _, err = set.Check("unknown", ""); err == nil || err.Code != rouse.CodeNotFound || !strings.Contains(err.Hint, `"t"`) {
+		t.Errorf("%v", err)
+	}
+}
+
+// What matches the schema and still does not fit into the Go type is refused
+// with the place.
+func TestValuesThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	type in struct {
+		N []struct {
+			I int64 `json:"i"`
+		} `json:"n,omitempty"`
+		B []byte  `json:"b,omitempty"`
+		F float64 `json:"f,omitempty"`
+		C color   `json:"c,omitempty"`
+	}
+	set := setOf[in](t)
+	for args, want := range map[string]string{
+		`{"n":[{"i":1},{"i":9223372036854775808}]}`: "a number 9223372036854775808 does not fit",
+		`{"b":"%%"}`:  "cannot be used: ",
+		`{"f":1e400}`: "f: a number 1e400 does not fit",
+	} {
+		out := set.Invoke(t.Context(), tool.Invocation{Call: rouse.ToolCall{Name: "x", Args: args}})
+		if out.Code != rouse.CodeInvalid || !strings.Contains(out.Result.Output, want) {
+			t.Errorf("%s: %+v", args, out)
+		}
+	}
+}
+
+// The function of a typed tool is entered only with what the library, asked
+// independently, accepts, and integers arrive as they were written.
+func FuzzTyped(f *testing.F) {
+	type in struct {
+		I    int64    `json:"i,omitempty"`
+		U    uint8    `json:"u,omitempty"`
+		S    string   `json:"s" enum:"a,b"`
+		Any  any      `json:"any,omitempty"`
+		Kids []*in3   `json:"kids,omitempty"`
+		P    *float64 `json:"p,omitempty"`
+	}
+	var got *in
+	tl, err := tool.Func(tool.FuncConfig{Name: "x"}, func(_ context.Context, v in) (string, error) { got = &v; return "", nil })
+	if err != nil {
+		f.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(tl.Spec().Schema))
+	if err != nil {
+		f.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err = c.AddResource("x:///y", doc); err != nil {
+		f.Fatal(err)
+	}
+	lib := c.MustCompile("x:///y")
+	set := mustSet(f, tl)
+	for _, args := range []string{`{"s":"a","i":2.0}`, `{"s":"b","u":255,"kids":[{"n":1},null],"any":1e3,"p":null}`, `{"s":"a","S":"c"}`, `{"s":"a","i":9223372036854775807}`, `{"s":"\u0061"}`} {
+		f.Add(args)
+	}
+	f.Fuzz(func(t *testing.T, args string) {
+		got = nil
+		out := set.Invoke(t.Context(), tool.Invocation{Call: rouse.ToolCall{Name: "x", Args: args}})
+		if (got != nil) != (out.Code == "") || (got != nil) != (out.Attempts == 1 && out.Code == "") {
+			t.Fatalf("%+v", out)
+		}
+		if got == nil {
+			return
+		}
+		v, err := jsonschema.UnmarshalJSON(strings.NewReader(args))
+		if err == nil {
+			err = lib.Validate(v)
+		}
+		if err != nil {
+			t.Fatalf("entered with %q: %v", args, err)
+		}
+		obj, _ := v.(map[string]any)
+		if n, ok := obj["i"].(json.Number); ok {
+			want, _ := new(big.Rat).SetString(string(n))
+			if want.Cmp(new(big.Rat).SetInt64(got.I)) != 0 {
+				t.Fatalf("%s became %d", n, got.I)
+			}
+		}
+		if n, ok := obj["any"].(json.Number); ok && got.Any != n && got.Any != json.Number(want(n)) {
+			t.Fatalf("%s became %v", n, got.Any)
+		}
+	})
+}
+
+// want is a whole number written out, as a second reading may have it.
+func want(n json.Number) string {
+	r, _ := new(big.Rat).SetString(string(n))
+	return r.RatString()
+}
+
+type in3 struct {
+	N    int    `json:"n"`
+	Kids []*in3 `json:"kids,omitempty"`
 }
 
 func TestArgumentLimits(t *testing.T) {

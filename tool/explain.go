@@ -181,7 +181,7 @@ func found(v any, at []string) string {
 
 // display is v as bounded JSON.
 func display(v any, max int) string {
-	b, err := json.Marshal(v)
+	b, err := marshal(v)
 	if err != nil {
 		return "another value"
 	}
@@ -191,10 +191,8 @@ func display(v any, max int) string {
 
 // exact writes r without rounding.
 func exact(r *big.Rat) string {
-	if prec, ok := r.FloatPrec(); ok {
-		return shorten(r.FloatString(prec))
-	}
-	return shorten(r.RatString())
+	prec, _ := r.FloatPrec() // exact: the number was written in decimal
+	return shorten(r.FloatString(prec))
 }
 
 // quote is s, bounded, as a JSON string.

@@ -41,13 +41,18 @@ const (
 	typeObject
 )
 
-// simple are the fields of a compiled schema that a node understands or that say
-// nothing about validity. A schema with any other exported field set is not simple.
-var simple = []string{
-	"DraftVersion", "Location", "ID", "Anchor", "Title", "Description", "Default", "Comment", "ReadOnly", "WriteOnly",
-	"Examples", "Deprecated", "Types", "Enum", "Format", "Required", "Properties", "AdditionalProperties", "MinItems",
-	"MaxItems", "Items2020", "Minimum", "Maximum",
+// simple returns the fields of a compiled schema that a node understands or that
+// say nothing about validity. A schema with any other exported field set is not simple.
+func simple() []string {
+	return []string{
+		"DraftVersion", "Location", "ID", "Anchor", "Title", "Description", "Default", "Comment", "ReadOnly", "WriteOnly",
+		"Examples", "Deprecated", "Types", "Enum", "Format", "Required", "Properties", "AdditionalProperties", "MinItems",
+		"MaxItems", "Items2020", "Minimum", "Maximum",
+	}
 }
+
+// maxHops is how many references in a row a node follows.
+const maxHops = 16
 
 // newNode returns the node of s, nil when s is not simple.
 func newNode(s *jsonschema.Schema) *node {
@@ -57,7 +62,7 @@ func newNode(s *jsonschema.Schema) *node {
 func makeNode(s *jsonschema.Schema, memo map[*jsonschema.Schema]*node) *node {
 	// a reference that stands alone is its target; the count ends a cycle of them
 	for hops := 0; s.Ref != nil; hops++ {
-		if hops > len(simple) || !isSimple(s, "Ref") || s.Types != nil || s.Enum != nil || s.Format != nil ||
+		if hops > maxHops || !isSimple(s, "Ref") || s.Types != nil || s.Enum != nil || s.Format != nil ||
 			s.Properties != nil || s.Required != nil || s.AdditionalProperties != nil || s.Items2020 != nil ||
 			s.MinItems != nil || s.MaxItems != nil || s.Minimum != nil || s.Maximum != nil {
 			return nil
@@ -168,10 +173,11 @@ func (n *node) index(name []byte) int {
 
 // isSimple reports whether every exported field of s that is set is a known one.
 func isSimple(s *jsonschema.Schema, also ...string) bool {
+	known := append(simple(), also...)
 	v := reflect.ValueOf(s).Elem()
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		if f.IsExported() && !v.Field(i).IsZero() && !slices.Contains(simple, f.Name) && !slices.Contains(also, f.Name) {
+		if f.IsExported() && !v.Field(i).IsZero() && !slices.Contains(known, f.Name) {
 			return false
 		}
 	}

@@ -63,12 +63,12 @@ func makeField(parent field, sf reflect.StructField, i int) (f *field, embedded 
 		return nil, false, nil
 	}
 	name, options, _ := strings.Cut(tag, ",")
-	if strings.ContainsFunc(name, badInName) {
-		name = ""
-	}
 	isStruct := deref(sf.Type).Kind() == reflect.Struct
 	if !sf.IsExported() && (!sf.Anonymous || !isStruct) {
 		return nil, false, nil
+	}
+	if strings.ContainsFunc(name, badInName) {
+		return nil, false, fmt.Errorf("%s: the name in the json tag %q has a character that is not allowed there", sf.Name, tag)
 	}
 	f = &field{
 		name: name, typ: sf.Type, tag: sf.Tag, goName: sf.Name, tagged: name != "",
@@ -100,7 +100,8 @@ func makeField(parent field, sf reflect.StructField, i int) (f *field, embedded 
 	return f, false, nil
 }
 
-// badInName reports a character for which encoding/json ignores a name in a tag.
+// badInName reports a character with which versions of encoding/json read a name
+// in a tag differently.
 func badInName(r rune) bool { return strings.ContainsRune("\"'`\\,", r) || r < ' ' }
 
 // dominant keeps the field of each name that encoding/json keeps, in order of index.

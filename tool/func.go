@@ -228,14 +228,23 @@ func encode(name string, out any) (Result, error) {
 	case json.RawMessage:
 		return Result{Output: v}, nil
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(out); err != nil {
+	b, err := marshal(out)
+	if err != nil {
 		return Result{}, &rouse.Error{
 			Code: rouse.CodeToolFailed, Op: "tool " + shorten(name), Err: err,
 			Message: "the tool has run, but its result cannot be written as JSON",
 		}
 	}
-	return Result{Output: bytes.TrimSuffix(b.Bytes(), []byte("\n"))}, nil
+	return Result{Output: b}, nil
+}
+
+// marshal is json.Marshal without escaping HTML.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

@@ -161,10 +161,13 @@ func TestInferRefuses(t *testing.T) {
 		"interface":        {mk[struct{ E error }], ".E: the interface error"},
 		"pointer cycle":    {mk[struct{ P cyclicPointer }], ".P: a chain of more than"},
 		"embedded pointer": {mk[unsettable], "hidden: a pointer to an embedded unexported struct"},
-		"string root":      {mk[string], "must be a struct or a map"},
-		"list root":        {mk[[]int], "must be a struct or a map"},
-		"any root":         {mk[any], "must be a struct or a map"},
-		"time root":        {mk[time.Time], "must be a struct or a map"},
+		"malformed tag": {mk[struct {
+			A int `json:"bad\"name"` //nolint:staticcheck // malformed on purpose
+		}], ".A: the name in the json tag"},
+		"string root": {mk[string], "must be a struct or a map"},
+		"list root":   {mk[[]int], "must be a struct or a map"},
+		"any root":    {mk[any], "must be a struct or a map"},
+		"time root":   {mk[time.Time], "must be a struct or a map"},
 		"option as text": {mk[struct {
 			A int `jsonschema:"minimum=3"`
 		}], "WORD="},
@@ -217,13 +220,24 @@ func TestInferAgreesWithEncodingJSON(t *testing.T) {
 	type twice struct {
 		A
 		In   struct{ A } `json:"in"`
-		Odd  int         `json:"bad\"name"`
-		Dash int         `json:"-,"`
+		Dash int         `json:"-,"` //nolint:staticcheck // the name is "-", as encoding/json documents
 	}
 	agrees(t, shadow{A: A{1, 2}, B: B{3, "z"}, Y: "y"})
 	agrees(t, tagWins{A: A{1, 2}, Tagged: Tagged{"x"}})
 	agrees(t, named{A: A{1, 2}})
 	agrees(t, twice{})
+	type quoted struct {
+		I  int8     `json:"i,string"`
+		U  uint64   `json:"u,string"`
+		B  bool     `json:"b,string"`
+		F  float64  `json:"f,string"`
+		S  string   `json:"s,string"`
+		P  *int     `json:"p,string"`
+		Np *int     `json:"np,string"`
+		L  []string `json:"l,string"` //nolint:staticcheck // encoding/json ignores the option here
+	}
+	n := -7
+	agrees(t, quoted{-1, 1 << 63, true, 1.5e-300, "a\"\nb", &n, nil, []string{"x"}})
 	agrees(t, tree{Name: "r", Kids: []*tree{{Name: "k"}, nil}, Next: &tree{Name: "n"}})
 	agrees(t, map[string]A{"k": {}})
 }

@@ -168,6 +168,9 @@ func (e *entry) attempt(ctx context.Context, call Call, progress func(string)) (
 		return res, err
 	}
 	if errors.Is(context.Cause(run), errAttempt) {
+		if err == nil {
+			err = errLate
+		}
 		return Result{}, &rouse.Error{
 			Code: rouse.CodeTimeout, Op: "tool " + shorten(e.spec.Name), Err: err,
 			Message: fmt.Sprintf("the tool %s took longer than its limit of %s", quote(e.spec.Name), timeout),
@@ -185,6 +188,9 @@ func (e *entry) attempt(ctx context.Context, call Call, progress func(string)) (
 
 // errAttempt is the cause of a context that ended by the time limit of an attempt.
 var errAttempt = errors.New("the attempt's time limit has passed")
+
+// errLate tells operators that a call which counts as timed out did succeed.
+var errLate = errors.New("the call returned a result after its time limit")
 
 // afterStop tells what is not known after a call that was stopped.
 func (e Effect) afterStop() string {

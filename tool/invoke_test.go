@@ -192,6 +192,9 @@ func TestTimeout(t *testing.T) {
 					if out.Code != rouse.CodeTimeout || out.Attempts != want || time.Since(start) != time.Duration(want)*took {
 						t.Fatalf("%+v after %s", out, time.Since(start))
 					}
+					if late := strings.Contains(out.Err.Error(), "returned a result after"); late != ignores {
+						t.Error(out.Err)
+					}
 					if !strings.Contains(out.Result.Output, "longer than its limit of 3s") {
 						t.Error(out.Result.Output)
 					}

@@ -328,6 +328,20 @@ func TestDemoBoundsWhatItShows(t *testing.T) {
 	}
 }
 
+// TestDemoIsBounded shows it a turn of which it recognises nothing.
+func TestDemoIsBounded(t *testing.T) {
+	t.Parallel()
+	req := ask(`write "x"`)
+	req.Tools = specs("list_dir", "read_file", "search", "write_file")
+	for range 3 {
+		req.Messages = append(req.Messages, rouse.Message{Role: rouse.RoleAssistant, Parts: []rouse.Part{rouse.Text("somebody else's words")}})
+	}
+	m, err := newGPT(t, mock.Config{Rules: mock.Demo()}).Generate(t.Context(), req)
+	if err != nil || len(m.Calls()) != 0 {
+		t.Errorf("got %+v, %v", m, err)
+	}
+}
+
 // FuzzDemo lets tools return anything: the demo ends, and calls what is offered.
 func FuzzDemo(f *testing.F) {
 	for _, s := range []string{"", "README.md", `["a.txt"]`, `{"entries":[{"name":"a.txt","size":"1e99"}]}`, "total 4\n9 x\n", `{"error":"x"}`, "((\t", `[[]]`, `"\"\""`} {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -97,7 +98,7 @@ func decodeAny(data []byte, b *batch, whole bool) {
 		case delta != nil:
 			delta.content(b, whole)
 		}
-		if finish = c.str("finish_reason"); finish != "" && isString(c["stop_reason"]) && c.str("stop_reason") != "" {
+		if finish = c.str("finish_reason"); finish == "stop" && isString(c["stop_reason"]) && c.str("stop_reason") != "" {
 			finish = "stop_sequence"
 		}
 		if c.has("usage") {
@@ -140,14 +141,7 @@ func (f fields) content(b *batch, whole bool) {
 	} else {
 		text = f.str("content")
 	}
-	thought, signatures := f.details()
-	if reasoning == "" {
-		reasoning = thought
-	}
-	b.add(pieceReasoning, b.keep(reasoning))
-	for _, s := range signatures {
-		b.add(pieceSignature, b.keep(s))
-	}
+	f.reason(b, reasoning)
 	b.add(pieceText, b.keep(text))
 	b.add(pieceText, b.keep(f.str("refusal")))
 	for _, raw := range list(f["tool_calls"]) {
@@ -182,23 +176,25 @@ func joinParts(l []json.RawMessage) (text, thought string) {
 	return text, thought
 }
 
-// details reads reasoning_details and thinking_blocks. The signature of an
-// encrypted block is the block itself, since it goes back as it came.
-func (f fields) details() (text string, signatures []string) {
-	for _, raw := range append(list(f["reasoning_details"]), list(f["thinking_blocks"])...) {
+// reason adds reasoning: the blocks of reasoning_details and thinking_blocks,
+// each with its signature, and plain when they hold no text of their own. The
+// signature of an encrypted block is the block itself, since it goes back as it
+// came.
+func (f fields) reason(b *batch, plain string) {
+	blocks := append(list(f["reasoning_details"]), list(f["thinking_blocks"])...)
+	text := func(d fields) string { return d.str("text") + d.str("summary") + d.str("thinking") }
+	if !slices.ContainsFunc(blocks, func(raw json.RawMessage) bool { return text(object(raw)) != "" }) {
+		b.add(pieceReasoning, b.keep(plain))
+	}
+	for _, raw := range blocks {
 		d := object(raw)
-		if d == nil {
-			continue
-		}
-		text += d.str("text") + d.str("summary") + d.str("thinking")
-		switch {
-		case d.has("data"):
-			signatures = append(signatures, string(raw))
-		case d.str("signature") != "":
-			signatures = append(signatures, d.str("signature"))
+		b.add(pieceReasoning, b.keep(text(d)))
+		if d.has("data") {
+			b.add(pieceSignature, b.keep(string(raw)))
+		} else {
+			b.add(pieceSignature, b.keep(d.str("signature")))
 		}
 	}
-	return text, signatures
 }
 
 func (f fields) call(b *batch, whole bool) {

@@ -86,6 +86,9 @@ type decoder struct {
 }
 
 func (d *decoder) reset() {
+	if cap(d.prefix)+cap(d.suffix) > keepText {
+		*d = decoder{}
+	}
 	d.prefix, d.suffix, d.known = d.prefix[:0], d.suffix[:0], false
 }
 

@@ -199,6 +199,11 @@ func (c Config) header() http.Header {
 	}
 	h.Set("Content-Type", "application/json")
 	h.Set("Accept", "text/event-stream")
+	// net/http takes an empty entry as leave to send again when a kept connection
+	// turns out to be closed, and does not send it
+	if h.Get("Idempotency-Key") == "" {
+		h["Idempotency-Key"] = nil
+	}
 	if c.Organization != "" {
 		h.Set("OpenAI-Organization", c.Organization)
 	}

@@ -392,6 +392,52 @@ func TestMore(t *testing.T) {
 	}
 }
 
+// A kept connection that the server has closed costs no answer.
+func TestClosedIdleConnection(t *testing.T) {
+	t.Parallel()
+	s := newRawServer(t, func(c net.Conn, n int) bool {
+		if n%2 == 1 && n < 6 {
+			return false // hang up on a request of a kept connection
+		}
+		_, err := io.WriteString(c, chunked(delta(`{"content":"x"}`)+finish("stop")+done))
+		return err == nil
+	})
+	m := newModel(t, openai.Config{BaseURL: s.url})
+	for range 4 {
+		if g := collect(t, m, t.Context(), hello()); g.err != nil || g.text != "x" {
+			t.Fatalf("%+v", g)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, h := range s.heads {
+		if _, ok := h["Idempotency-Key"]; ok || s.bodies[i] != s.bodies[0] {
+			t.Errorf("%v %s", h, s.bodies[i])
+		}
+	}
+}
+
+// Two models that take turns in one conversation do not read each other's memo.
+func TestModelsShareAMemo(t *testing.T) {
+	t.Parallel()
+	req := hello()
+	req.Memo = new(model.Memo)
+	s1, _ := answering(t, chunked(finish("stop")+done))
+	s2, _ := answering(t, chunked(finish("stop")+done))
+	one, two := newModel(t, openai.Config{BaseURL: s1.url, Model: "one"}), newModel(t, openai.Config{BaseURL: s2.url, Model: "two"})
+	for i := range 3 {
+		for _, m := range []*openai.Model{one, two} {
+			if g := collect(t, m, t.Context(), req); g.err != nil {
+				t.Fatal(g.err)
+			}
+		}
+		if a, b := s1.body(i), s2.body(i); strings.Replace(a, `"one"`, `"two"`, 1) != b || !strings.Contains(a, `"one"`) {
+			t.Errorf("%s\n%s", a, b)
+		}
+		req.Messages = append(req.Messages, rouse.UserText(fmt.Sprint(i)))
+	}
+}
+
 // One Model serves many conversations at once.
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()

@@ -338,6 +338,16 @@ func TestReasoningShapes(t *testing.T) {
 	}
 }
 
+// Several signed blocks keep their order.
+func TestReasoningBlocks(t *testing.T) {
+	t.Parallel()
+	block := `{"type":"reasoning.text","text":"%d","signature":"s%d"}`
+	_, m := answering(t, chunked(delta(`{"reasoning":"12","reasoning_details":[`+fmt.Sprintf(block, 1, 1)+`,`+fmt.Sprintf(block, 2, 2)+`]}`)+finish("stop")+done))
+	if g := collect(t, m, t.Context(), hello()); g.trace != "\n2/0 1\n3/0 s1\n2/0 2\n3/0 s2\n8/0 end" {
+		t.Errorf("%q", g.trace)
+	}
+}
+
 // Some proxies answer a request for a stream with a document.
 func TestDocument(t *testing.T) {
 	t.Parallel()

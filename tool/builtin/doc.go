@@ -26,8 +26,9 @@
 // the host's secrets, a time limit, bounded output, and that no process stays
 // behind: the command gets a session of its own, and whatever is left in it when
 // the call ends is killed. On Linux this includes processes that have started a
-// session of their own; only one that clears its environment as well, and whose
-// parent ends before the call does, is not found. On other systems it is the
+// session of their own; only one that also clears its environment, closes what it
+// has inherited and outlives its parent is not found, and neither is what another
+// service starts at the request of a command. On other systems it is the
 // process group. Put a permission rule in front of the tool, or run the host in a
 // container, which ends everything with itself.
 package builtin

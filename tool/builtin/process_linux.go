@@ -2,7 +2,9 @@ package builtin
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"syscall"
 )
@@ -33,15 +35,68 @@ func (p *process) reap() string {
 	return describe(p.cmd.ProcessState)
 }
 
+// lifelineFD is the number of a descriptor that commands inherit and have no
+// use for. It is above those that a shell script can name.
+const lifelineFD = 20
+
+// lifeline is one end of a pipe that nobody reads or writes. A process that has
+// it as lifelineFD belongs to the call, also when its environment is gone.
+type lifeline struct {
+	file *os.File
+	name string // as /proc shows it
+}
+
+// addLifeline gives cmd a lifeline. The caller closes it when cmd was started,
+// so that no other process gets it.
+func addLifeline(cmd *exec.Cmd) (lifeline, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return lifeline{}, err
+	}
+	release(r)
+	l := lifeline{file: w}
+	fi, err := w.Stat()
+	if err != nil {
+		return l, err
+	}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		l.name = fmt.Sprintf("pipe:[%d]", st.Ino)
+	}
+	cmd.ExtraFiles = make([]*os.File, lifelineFD-2)
+	cmd.ExtraFiles[lifelineFD-3] = w
+	return l, nil
+}
+
+func (l lifeline) close() error {
+	if l.file == nil {
+		return nil
+	}
+	return l.file.Close()
+}
+
+// heldBy reports whether a process has the lifeline. A process of ours that is
+// about to become another program may hold it by chance; it is told by its
+// program, which is still our own.
+func (l lifeline) heldBy(pid int) bool {
+	dir := "/proc/" + strconv.Itoa(pid)
+	name, err := os.Readlink(dir + "/fd/" + strconv.Itoa(lifelineFD))
+	if err != nil || name != l.name {
+		return false
+	}
+	theirs, err := os.Readlink(dir + "/exe")
+	own, oerr := os.Readlink("/proc/self/exe")
+	return err == nil && oerr == nil && theirs != own
+}
+
 // proc is one process of the system.
 type proc struct {
 	pid, parent, group, session int
 	state                       byte
-	start                       string // when it was started, in ticks: with pid it is unique
+	start                       int // when it was started, in ticks: with pid it is unique
 }
 
 // running returns the live processes of this call: those in the group or
-// session, those that carry the marker, all that descend from one of them, and
+// session, those that carry the marker or the lifeline, all that descend from one of them, and
 // those that were found earlier: an orphan has lost the trace of its parents.
 func (p *process) running() []proc {
 	dir, err := os.Open("/proc")
@@ -53,6 +108,7 @@ func (p *process) running() []proc {
 		return nil
 	}
 	leader := p.cmd.Process.Pid
+	first, _ := readProc(leader) // nothing of ours is older
 	var all []proc
 	ours := map[int]bool{leader: true}
 	for _, name := range names {
@@ -65,7 +121,8 @@ func (p *process) running() []proc {
 			continue
 		}
 		all = append(all, q)
-		if q.group == leader || q.session == leader || p.seen[pid] == q.start || p.marked(pid) {
+		if q.group == leader || q.session == leader || p.seen[pid] == q.start ||
+			q.start >= first.start && (p.marked(pid) || p.lifeline.heldBy(pid)) {
 			ours[pid] = true
 		}
 	}
@@ -125,7 +182,7 @@ func readProc(pid int) (proc, bool) {
 		}
 		return n
 	}
-	return proc{pid: pid, state: f[0][0], parent: num(f[1]), group: num(f[2]), session: num(f[3]), start: string(f[19])}, true
+	return proc{pid: pid, state: f[0][0], parent: num(f[1]), group: num(f[2]), session: num(f[3]), start: num(f[19])}, true
 }
 
 func (p *process) alive() int { return len(p.running()) }

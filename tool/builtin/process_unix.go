@@ -24,10 +24,11 @@ const (
 
 // process is a running command and all that it starts.
 type process struct {
-	cmd    *exec.Cmd
-	marker string         // the entry in the environment of all its processes
-	seen   map[int]string // when each process that was found was started; for supervise only
-	out    *os.File       // what they write; the caller closes it
+	cmd      *exec.Cmd
+	marker   string      // the entry in the environment of all its processes
+	lifeline lifeline    // the descriptor that all its processes inherit
+	seen     map[int]int // when each process that was found was started; for supervise only
+	out      *os.File    // what they write; the caller closes it
 
 	// Set before ended is closed.
 	ended      chan struct{}
@@ -51,10 +52,14 @@ func startProcess(command, dir string, env []string, marker string) (*process, e
 	cmd.Stdout, cmd.Stderr = w, w
 	// A session of its own is also a process group of its own, and has no terminal.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := errors.Join(cmd.Start(), w.Close()); err != nil {
+	lifeline, err := addLifeline(cmd)
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err := errors.Join(err, w.Close(), lifeline.close()); err != nil {
 		return nil, errors.Join(fail(err), r.Close())
 	}
-	return &process{cmd: cmd, marker: marker, seen: map[int]string{}, out: r, ended: make(chan struct{})}, nil
+	return &process{cmd: cmd, marker: marker, lifeline: lifeline, seen: map[int]int{}, out: r, ended: make(chan struct{})}, nil
 }
 
 // supervise waits until the command has ended, or ends it when ctx does, and

@@ -2,7 +2,17 @@
 
 package builtin
 
-import "syscall"
+import (
+	"os/exec"
+	"syscall"
+)
+
+// lifeline does not exist where nobody could look for it.
+type lifeline struct{}
+
+func addLifeline(*exec.Cmd) (lifeline, error) { return lifeline{}, nil }
+
+func (lifeline) close() error { return nil }
 
 // awaitExit returns when the shell has ended.
 func (p *process) awaitExit() {

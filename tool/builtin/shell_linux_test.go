@@ -52,6 +52,7 @@ func TestShellSessions(t *testing.T) {
 		"setsid":         `setsid sh -c 'echo $$ >>pids; echo ok >ready; exec sleep 1000' >/dev/null 2>&1 & ` + ready,
 		"daemon":         `(setsid sh -c '(echo ok >ready; exec sleep 1000) & echo $! >>pids' >/dev/null 2>&1 &); ` + ready,
 		"setsid deaf":    `setsid sh -c 'trap "" TERM HUP; echo $$ >>pids; echo ok >ready; while :; do sleep 1000; done' & ` + ready,
+		"clean":          `env -i setsid sh -c 'echo $$ >>pids; echo ok >ready; exec sleep 1000' >/dev/null 2>&1 & ` + ready,
 		"child of clean": `setsid sh -c 'echo $$ >>pids; env -i sh -c "echo \$\$ >>pids; echo ok >ready; sleep 1000"; true' >/dev/null 2>&1 & ` + ready,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -69,13 +70,19 @@ func TestShellSessions(t *testing.T) {
 	}
 }
 
-// While the shell lives, also a process without the marker is found by its parent.
+// While the shell lives, also a process without the marker is found by its
+// parent, and is not lost when the shell obeys SIGTERM and it does not.
 func TestShellCleanEnvironment(t *testing.T) {
 	t.Parallel()
-	tools, root := newTools(t, func(c *builtin.Config) { c.ShellGrace = 50 * time.Millisecond })
-	refused(t, tools.Shell(), m{"command": `trap '' TERM; echo $$ >pids; env -i setsid sh -c 'echo $$ >>pids; exec sleep 1000' >/dev/null 2>&1 & wait; sleep 1000`,
-		"timeout_seconds": 1}, rouse.CodeTimeout)
-	gone(t, root)
+	for _, trap := range []string{"", "trap '' TERM; "} {
+		tools, root := newTools(t, func(c *builtin.Config) { c.ShellGrace = 50 * time.Millisecond })
+		refused(t, tools.Shell(), m{"command": trap + `echo $$ >pids; env -i setsid sh -c 'echo $$ >>pids; exec sleep 1000' >/dev/null 2>&1 & wait; sleep 1000`,
+			"timeout_seconds": 1}, rouse.CodeTimeout)
+		if n := len(pids(t, root)); n != 2 {
+			t.Errorf("%d processes were started", n)
+		}
+		gone(t, root)
+	}
 }
 
 // Neither calls nor their ends leave file descriptors open.

@@ -1,11 +1,12 @@
 package builtin_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/rouse-run/rouse"
@@ -92,15 +93,45 @@ func TestWriteFileRefuses(t *testing.T) {
 	}
 }
 
-// Whoever reads while others write sees a whole text, appends do not lose each
-// other, and of many creates one wins.
+// Of many creates at the same time one wins, and its text stays.
+func TestWriteFileCreatesOnce(t *testing.T) {
+	t.Parallel()
+	tools, root := newTools(t, nil)
+	for round := range 60 {
+		name := fmt.Sprintf("f%d", round)
+		won := make(chan string, 8)
+		begin := make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range cap(won) {
+			wg.Go(func() {
+				text := strconv.Itoa(i)
+				<-begin
+				out, err := callWith(t.Context(), t, tools.WriteFile(), m{"path": name, "content": text}, nil)
+				if err == nil {
+					won <- text
+					return
+				}
+				if rouse.CodeOf(err) != rouse.CodeConflict {
+					t.Errorf("got %q, %v", out, err)
+				}
+			})
+		}
+		close(begin)
+		wg.Wait()
+		if len(won) != 1 || content(t, root, name) != <-won {
+			t.Fatalf("round %d: %d creates succeeded", round, len(won)+1)
+		}
+	}
+}
+
+// Whoever reads while others write sees a whole text, and appends do not lose
+// each other.
 func TestWriteFileIsAtomic(t *testing.T) {
 	t.Parallel()
 	tools, root := newTools(t, nil)
 	w := tools.WriteFile()
 	const size = 100_000
 	put(t, root, "f", strings.Repeat("a", size))
-	var won atomic.Int32
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
@@ -112,17 +143,11 @@ func TestWriteFileIsAtomic(t *testing.T) {
 					t.Errorf("a torn text of %d bytes", len(got))
 				}
 			}
-			if _, err := callWith(t.Context(), t, w, m{"path": "one", "content": text}, nil); err == nil {
-				won.Add(1)
-			}
 		})
 	}
 	wg.Wait()
 	if got := content(t, root, "log"); got != strings.Repeat("line\n", 80) {
 		t.Errorf("%d bytes of 400 are in the log", len(got))
-	}
-	if won.Load() != 1 {
-		t.Errorf("%d creates succeeded", won.Load())
 	}
 }
 

@@ -80,6 +80,9 @@ func (c *forkCmd) where(ctx context.Context, a *app, st store.Store, info store.
 			return at, nil, "", usage("'rouse events "+info.ID+"' lists them", "--at %s: the events of this run are %d to %d, or 'start' or 'last'", c.At, first, info.LastSeq)
 		}
 	}
+	if at.Seq != 0 && at.Seq < began {
+		at.Seq = began // of what was copied from an earlier fork everything is kept
+	}
 	if c.Prompt != nil {
 		prompt, err := a.prompt(c.Prompt)
 		if err != nil {

@@ -53,7 +53,7 @@ func (s *session) resumeAll(ctx context.Context) error {
 		return nil
 	}
 	slices.SortFunc(orphans, func(x, y store.RunInfo) int { return x.Created.Compare(y.Created) })
-	failed := 0
+	failed, code := 0, rouse.Code("")
 	for _, o := range orphans {
 		if s.a.stop.leaving() {
 			return &rouse.Error{Code: rouse.CodeCanceled, Message: "not every run was continued", Hint: "continue them with: rouse resume"}
@@ -62,12 +62,15 @@ func (s *session) resumeAll(ctx context.Context) error {
 			if isClosedPipe(err) {
 				return errQuiet
 			}
+			if len(orphans) == 1 {
+				return err
+			}
 			s.a.report(err)
-			failed++
+			failed, code = failed+1, rouse.CodeOf(err)
 		}
 	}
 	if failed > 0 {
-		return &rouse.Error{Code: rouse.CodeInvalid, Message: fmt.Sprintf("%d of %d runs did not complete", failed, len(orphans)), Hint: "the messages above say why"}
+		return &rouse.Error{Code: code, Message: fmt.Sprintf("%d of %d runs did not complete", failed, len(orphans)), Hint: "the messages above say why"}
 	}
 	return nil
 }

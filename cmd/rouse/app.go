@@ -28,7 +28,9 @@ type app struct {
 }
 
 func newApp(p Process) *app {
-	return &app{Process: p, stop: newStopper(), term: newTerminal(p), told: map[string]bool{}, log: slog.New(slog.DiscardHandler)}
+	a := &app{Process: p, term: newTerminal(p), told: map[string]bool{}, log: slog.New(slog.DiscardHandler)}
+	a.stop = newStopper(a.note)
+	return a
 }
 
 // execute parses the arguments and runs the command.

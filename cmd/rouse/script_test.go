@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -30,6 +32,7 @@ func queryOf(thread string) run.Query { return run.Query{Thread: thread} }
 //	asked N TEXT    the N-th request to it (from 0) holds TEXT; "!" negates
 //	sql STATEMENT   change the database behind the program's back
 //	tty FILE ARGS   run the program in a terminal, with a person who does what FILE says
+//	damaged         the database is not verified at the end
 //	id NAME LIST    set a variable to the id in the first line of "rouse LIST --json"
 //
 // When a script is over, every run that it made is replayed and verified.
@@ -39,7 +42,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"model": cmdModel, "asked": cmdAsked, "sql": cmdSQL, "id": cmdID, "tty": cmdTTY,
+			"model": cmdModel, "asked": cmdAsked, "sql": cmdSQL, "id": cmdID, "tty": cmdTTY, "damaged": cmdDamaged,
 		},
 	})
 }
@@ -54,14 +57,11 @@ func setup(e *testscript.Env) error {
 	e.Setenv("DB", filepath.Join(data, sqlite.FileName))
 	e.Setenv("OLLAMA_HOST", "127.0.0.1:1") // nobody listens there
 	e.Setenv("LLAMACPP_HOST", "127.0.0.1:1")
-	e.Values["data"] = data
+	damaged := false
+	e.Values["damaged"] = &damaged
 	e.Defer(func() {
 		defer func() { _ = os.RemoveAll(dir) }()
-		if _, err := os.Stat(filepath.Join(data, sqlite.FileName)); errors.Is(err, fs.ErrNotExist) || e.Getenv("DAMAGED") != "" {
-			return
-		}
-		if tb, ok := e.T().(failer); ok {
-			verifyAll(context.Background(), tb, data)
+		if _, err := os.Stat(filepath.Join(data, sqlite.FileName)); errors.Is(err, fs.ErrNotExist) || damaged {
 			return
 		}
 		verifyAll(context.Background(), fatal{e.T()}, data)
@@ -167,6 +167,12 @@ func cmdSQL(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	if n, err := res.RowsAffected(); err != nil || n != 1 {
 		ts.Fatalf("%d rows were changed, want 1: %v", n, err)
+	}
+}
+
+func cmdDamaged(ts *testscript.TestScript, _ bool, _ []string) {
+	if d, ok := ts.Value("damaged").(*bool); ok {
+		*d = true
 	}
 }
 

@@ -19,16 +19,20 @@ const insist = 2 * time.Second
 //	   └─────────────────────▶ leaving: the run is let go
 type stopper struct {
 	quit chan struct{} // closed: end the program at once
+	say  func(format string, args ...any)
 
 	mu     sync.Mutex
 	cancel func(cause error) // of the run that is being driven; nil: none is
 	idle   func(cause error) // what cancel is between two runs
 	last   time.Time         // of the last interrupt
+	busy   bool              // a run is being driven
 	left   bool              // somebody asked to leave
 	over   bool              // quit is closed
 }
 
-func newStopper() *stopper { return &stopper{quit: make(chan struct{})} }
+func newStopper(say func(format string, args ...any)) *stopper {
+	return &stopper{quit: make(chan struct{}), say: say}
+}
 
 // watch acts on signals until over is closed.
 func (s *stopper) watch(signals <-chan os.Signal, over <-chan struct{}) {
@@ -57,6 +61,9 @@ func (s *stopper) interrupt() {
 		s.end()
 		return
 	}
+	if s.busy {
+		s.say("rouse: canceling the run; interrupt again to end at once, and resume it later")
+	}
 	s.cancel(run.ErrCanceled)
 }
 
@@ -84,14 +91,14 @@ func (s *stopper) end() {
 func (s *stopper) drives(cancel func(cause error)) (done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cancel, s.last = cancel, time.Time{}
+	s.cancel, s.last, s.busy = cancel, time.Time{}, true
 	if s.left {
 		cancel(run.ErrDetach)
 	}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.cancel = s.idle
+		s.cancel, s.busy = s.idle, false
 	}
 }
 

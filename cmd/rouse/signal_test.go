@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/creack/pty"
+
 	"github.com/rouse-run/rouse"
 	"github.com/rouse-run/rouse/model/mock"
 )
@@ -191,20 +193,25 @@ func TestInsist(t *testing.T) {
 func TestHangUp(t *testing.T) {
 	t.Parallel()
 	c := newCrashes(t, serve(t, mock.Calls(mock.Call{Name: "shell", Args: map[string]any{"command": "echo one >> log"}})))
-	p, err := sit(c.command("", "run", "go"))
+	cmd := c.command("", "run", "go")
+	term, err := pty.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.expect("= no:"); err != nil {
+	// Read here and not beside: a read in progress would keep the terminal open.
+	var seen []byte
+	for buf := make([]byte, 256); !bytes.Contains(seen, []byte("= no:")); {
+		n, err := term.Read(buf)
+		if seen = append(seen, buf[:n]...); err != nil {
+			t.Fatalf("%v\n%s", err, seen)
+		}
+	}
+	if err := term.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.term.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.cmd.Wait(); err == nil {
+	if err := cmd.Wait(); err == nil {
 		t.Error("the program ended as if all were well")
 	}
-	<-p.gone
 	if s := c.status(); s != rouse.StatusWaiting {
 		t.Fatalf("the run is %s", s)
 	}

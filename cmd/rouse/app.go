@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/rouse-run/rouse"
+	"github.com/rouse-run/rouse/store"
 	"github.com/rouse-run/rouse/store/sqlite"
 )
 
@@ -114,7 +115,7 @@ func (a *app) open(ctx context.Context) (*sqlite.Store, error) {
 	return sqlite.Open(ctx, sqlite.Config{Dir: dir, Log: a.log, Fault: a.Fault})
 }
 
-// withStore opens the store, says which runs are interrupted, and calls fn.
+// withStore opens the store, says which runs are interrupted or wait, and calls fn.
 func (a *app) withStore(ctx context.Context, fn func(*sqlite.Store) error) error {
 	return a.withQuietStore(ctx, func(st *sqlite.Store) error {
 		if err := a.mentionOrphans(ctx, st); err != nil {
@@ -159,6 +160,17 @@ func (a *app) mentionOrphans(ctx context.Context, st *sqlite.Store) error {
 		a.note("rouse: run %s was interrupted; continue it with: rouse resume %s", runs[0].ID, runs[0].ID)
 	default:
 		a.note("rouse: %d runs were interrupted; continue them with: rouse resume", len(runs))
+	}
+	waiting, _, err := st.ListRuns(ctx, store.RunFilter{Status: []rouse.Status{rouse.StatusWaiting}})
+	if err != nil {
+		return err
+	}
+	switch len(waiting) {
+	case 0:
+	case 1:
+		a.note("rouse: run %s waits for an answer; give it with: rouse resume %s", waiting[0].ID, waiting[0].ID)
+	default:
+		a.note("rouse: %d runs wait for an answer; 'rouse runs' lists them", len(waiting))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 
@@ -178,7 +179,13 @@ func TestInsist(t *testing.T) {
 	p.until(`"type":"tool.progress"`)
 	p.signal(syscall.SIGINT)
 	p.hears("canceling the run")
-	p.signal(syscall.SIGINT)
+	over := make(chan struct{})
+	go func() { // a person who hits the key again and again
+		defer close(over)
+		for tick := time.NewTicker(2 * bounce); p.cmd.Process.Signal(syscall.SIGINT) == nil; <-tick.C {
+		}
+	}()
+	defer func() { <-over }()
 	if code, said := p.end(); code != 1 {
 		t.Fatalf("status %d\n%s", code, said)
 	}

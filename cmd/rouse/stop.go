@@ -11,6 +11,10 @@ import (
 // insist is how soon a second interrupt must come to end the program at once.
 const insist = 2 * time.Second
 
+// bounce is how soon a second interrupt is still the first one: a key that is hit
+// while a tool's process is being started may be delivered twice.
+const bounce = 20 * time.Millisecond
+
 // stopper turns signals into what happens to the run that is being driven.
 //
 //	             interrupt              interrupt within 2 s
@@ -55,7 +59,11 @@ func (s *stopper) watch(signals <-chan os.Signal, over <-chan struct{}) {
 func (s *stopper) interrupt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	again := !s.last.IsZero() && time.Since(s.last) < insist
+	since := time.Since(s.last)
+	if since < bounce {
+		return
+	}
+	again := since < insist
 	s.last = time.Now()
 	if s.cancel == nil || again {
 		s.end()

@@ -151,7 +151,7 @@ func cmdTTY(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	end := p.leave()
-	ts.Logf("[tty]\n%s", p.transcript())
+	ts.Logf("[tty: %v]\n%s", end, p.transcript())
 	ts.Check(os.WriteFile(ts.MkAbs("tty"), []byte(p.transcript()), 0o600))
 	ts.Check(wrong)
 	var exit *exec.ExitError

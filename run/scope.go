@@ -135,7 +135,7 @@ func (s Services) Uint64() uint64 { return s.f.source(s.r).Uint64() }
 // Record adds a fact to this step's commit. data is one JSON object, which the
 // kernel keeps. It is discarded when Do fails.
 func (s Services) Record(t rouse.EventType, data json.RawMessage) {
-	s.f.record(rouse.Event{Class: rouse.ClassFact, Type: t, Data: data}, true)
+	s.f.record(rouse.Event{Path: s.f.path, Class: rouse.ClassFact, Type: t, Data: data}, true)
 }
 
 // Emit streams a delta of this frame. It is never stored. Safe for concurrent

@@ -156,7 +156,7 @@ func (r *runner) publish(events, stored []rouse.Event) {
 }
 
 // HoldTime bounds how long the commit of a soft move waits for company.
-const HoldTime = 5 * time.Millisecond
+const HoldTime = 20 * time.Millisecond
 
 // hold keeps the events of a soft move for the next commit.
 func (r *runner) hold(ctx context.Context, events []rouse.Event) {

@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -188,6 +189,18 @@ func TestRunStates(t *testing.T) {
 	for s := range drawn {
 		if !slices.Contains(states, s) {
 			t.Errorf("%s is drawn but is no state of a run", s)
+		}
+	}
+}
+
+// TestLeakCheck holds that every package with tests looks for goroutines that its
+// tests leave behind.
+func TestLeakCheck(t *testing.T) {
+	t.Parallel()
+	for _, p := range listPackages(t, runtime.GOOS) {
+		imports := slices.Concat(p.TestImports, p.XTestImports)
+		if slices.Contains(imports, "testing") && !slices.Contains(imports, "go.uber.org/goleak") {
+			t.Errorf("%s: no TestMain with goleak", p.ImportPath)
 		}
 	}
 }

@@ -15,16 +15,16 @@ const maxRemembered = 4096
 // whoever else does makes everything be forgotten.
 type openRuns struct {
 	rows    map[string]row
-	version int64 // of the database, as the connection sees it
+	version uint32 // that the next transaction finds if nobody else commits before it
 }
 
-// begin is called at the beginning of a transaction, with PRAGMA data_version,
-// which another connection's commit changes.
-func (o *openRuns) begin(version int64) {
+// begin is called within a transaction with the database's version as the
+// connection sees it. Every commit changes it, of this connection by one.
+func (o *openRuns) begin(version uint32) {
 	if version != o.version {
 		o.forget()
-		o.version = version
 	}
+	o.version = version + 1
 }
 
 // forget is called when a transaction is not committed.

@@ -6,7 +6,7 @@ import (
 
 // statements are what the writer executes, prepared once.
 type statements struct {
-	begin, version, commit, rollback *sqlite3.Stmt
+	begin, commit, rollback *sqlite3.Stmt
 
 	findRun, findThread, findOpen *sqlite3.Stmt
 	addThread, addRun             *sqlite3.Stmt
@@ -20,7 +20,6 @@ func (s *statements) prepare(c *sqlite3.Conn) error {
 		sql string
 	}{
 		{&s.begin, `BEGIN IMMEDIATE`},
-		{&s.version, `PRAGMA data_version`},
 		{&s.commit, `COMMIT`},
 		{&s.rollback, `ROLLBACK`},
 

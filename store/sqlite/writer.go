@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
@@ -179,12 +180,17 @@ func (r *request) settle() {
 	}
 }
 
-// version returns a number that changes when another connection has committed.
-func (w *writer) version() (n int64, err error) {
-	if s := w.stmts.version; s.Step() {
-		n = s.ColumnInt64(0)
+// version returns a number that every commit to the database changes.
+func (w *writer) version() (uint32, error) {
+	v, err := w.conn.FileControl("main", sqlite3.FCNTL_DATA_VERSION)
+	if err != nil {
+		return 0, err
 	}
-	return n, w.stmts.version.Reset()
+	n, ok := v.(uint32)
+	if !ok {
+		return 0, fmt.Errorf("the database's version has the type %T", v)
+	}
+	return n, nil
 }
 
 // rollback ends the transaction, unless the failure has done so already.

@@ -118,11 +118,16 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Parallel < 0 {
 		bad("parallel", "is negative")
 	}
-	a := &Agent{cfg: cfg, system: cfg.System}
-	if cfg.Tools != nil {
-		for _, s := range cfg.Tools.Specs() {
-			a.tools = append(a.tools, model.ToolSpec{Name: s.Name, Description: s.Description, Schema: s.Schema})
+	if cfg.Tools == nil {
+		none, err := tool.NewSet()
+		if err != nil {
+			return nil, err
 		}
+		cfg.Tools = none
+	}
+	a := &Agent{cfg: cfg, system: cfg.System}
+	for _, s := range cfg.Tools.Specs() {
+		a.tools = append(a.tools, model.ToolSpec{Name: s.Name, Description: s.Description, Schema: s.Schema})
 	}
 	if cfg.Output != nil {
 		if err := a.setOutput(*cfg.Output); err != nil {
@@ -177,7 +182,7 @@ type Answer struct {
 
 // input is the dependency that holds what a run was started with. It is asked
 // for once; after that it is in the journal.
-var input = run.DepKey[[]rouse.Part]{Name: "agent.input"}
+func input() run.DepKey[[]rouse.Part] { return run.DepKey[[]rouse.Part]{Name: "agent.input"} }
 
 // Start begins a run with the user's parts as its message. opt.Thread continues
 // a conversation. Nothing happens until the run is driven.
@@ -186,7 +191,7 @@ func (a *Agent) Start(ctx context.Context, opt run.Options, parts ...rouse.Part)
 		return nil, err
 	}
 	opt.Agent = cmp.Or(opt.Agent, a.cfg.Name)
-	opt.Deps = append(opt.Deps[:len(opt.Deps):len(opt.Deps)], run.Provide(input, parts))
+	opt.Deps = append(opt.Deps[:len(opt.Deps):len(opt.Deps)], run.Provide(input(), parts))
 	return run.Start(ctx, a.Step(), State{}, opt)
 }
 

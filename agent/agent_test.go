@@ -167,15 +167,6 @@ func (b *bench) results() (out []rouse.ToolResult) {
 	return out
 }
 
-func count(evs []rouse.Event, t rouse.EventType) (n int) {
-	for _, ev := range evs {
-		if ev.Type == t {
-			n++
-		}
-	}
-	return n
-}
-
 func call(id, name string, args any) mock.Call { return mock.Call{ID: id, Name: name, Args: args} }
 
 func TestTextArrivesBeforeTheCallAndTheToolRuns(t *testing.T) {
@@ -270,7 +261,7 @@ func TestUnsafeCallsAreAskedAbout(t *testing.T) {
 		if err := r.Answer(t.Context(), run.Decision{Ask: asks[1-i].ID, By: "ann", Value: json.RawMessage(answer)}); err != nil {
 			t.Fatal(err)
 		}
-		evs = b.drive(r)
+		b.drive(r)
 		if got := len(b.gpt.Requests()); got != 1+i {
 			t.Fatalf("after answer %d the model was asked %d times", i, got)
 		}

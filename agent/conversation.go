@@ -24,6 +24,7 @@ type conversation struct {
 	sum      hash.Hash // over the data of every event, in the order of messages
 	queued   [][]byte  // data of the results, by index
 	memo     model.Memo
+	request  model.Request // of the last round, reused
 }
 
 func newConversation() *conversation { return &conversation{sum: sha256.New()} }

@@ -200,7 +200,7 @@ type slow struct {
 
 func (s *slow) Commit(ctx context.Context, b *run.Batch) error {
 	s.n++
-	time.Sleep(s.took) // fake time
+	<-time.After(s.took) // fake time
 	return s.Memory.Commit(ctx, b)
 }
 
@@ -225,7 +225,7 @@ func TestQuickReadingRoundsShareOneCommitAndSlowOnesDoNotWait(t *testing.T) {
 				}
 				nap, err := tool.FuncCall(tool.FuncConfig{Name: "nap", Effect: tool.ReadOnly}, func(_ context.Context, c *tool.Call, _ struct{}) (string, error) {
 					c.Progress("zzz")
-					time.Sleep(tc.tool) // fake time
+					<-time.After(tc.tool) // fake time
 					return "slept", nil
 				})
 				if err != nil {

@@ -21,7 +21,15 @@ type AnswerData struct {
 }
 
 func (d *AnswerData) encode() json.RawMessage {
-	o := jsonx.Open(make([]byte, 0, 256+len(d.Cuts)))
+	size := 320 + len(d.Cuts)
+	for i := range d.Message.Parts {
+		p := &d.Message.Parts[i]
+		size += 64 + len(p.Text) + len(p.Text)/16 + len(p.Signature)
+		if p.Call != nil {
+			size += 64 + len(p.Call.ID) + len(p.Call.Name) + len(p.Call.Args)*5/4
+		}
+	}
+	o := jsonx.Open(make([]byte, 0, size))
 	o.String("request", d.Request)
 	o.String("model", d.Model)
 	o.Key("message")
@@ -46,7 +54,7 @@ type ResultData struct {
 }
 
 func (d *ResultData) encode() json.RawMessage {
-	o := jsonx.Open(make([]byte, 0, 128+len(d.Result.Output)))
+	o := jsonx.Open(make([]byte, 0, 192+len(d.Result.Output)*5/4))
 	o.Key("index")
 	o.B = strconv.AppendInt(o.B, int64(d.Index), 10)
 	o.Key("result")

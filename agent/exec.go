@@ -47,9 +47,6 @@ func (s step) gate(ctx context.Context, sc *run.Scope[State], st State, calls []
 // verdict asks the gate. A call that cannot run anyway is let through, so that
 // the model learns why; a gate that fails denies.
 func (s step) verdict(ctx context.Context, c rouse.ToolCall) (v tool.Verdict) {
-	if s.a.cfg.Tools == nil {
-		return tool.Verdict{Action: tool.Allow}
-	}
 	spec, ok := s.a.cfg.Tools.Spec(c.Name)
 	if !ok {
 		return tool.Verdict{Action: tool.Allow}
@@ -68,9 +65,6 @@ func (s step) verdict(ctx context.Context, c rouse.ToolCall) (v tool.Verdict) {
 }
 
 func (s step) effect(name string) tool.Effect {
-	if s.a.cfg.Tools == nil {
-		return tool.ReadOnly
-	}
 	spec, ok := s.a.cfg.Tools.Spec(name)
 	if !ok {
 		return tool.ReadOnly // it does not exist: nothing will happen
@@ -102,10 +96,21 @@ func (s step) exec(ctx context.Context, sc *run.Scope[State], conv *conversation
 			todo = append(todo, i)
 		}
 	}
-	err := sc.Each(ctx, len(todo), s.a.cfg.Parallel, func(ctx context.Context, k int) (err error) {
+	if len(todo) > 0 {
+		if err := sc.Spend(run.Meter{ToolCalls: int64(len(todo))}); err != nil {
+			return run.Move{}, err
+		}
+	}
+	one := func(ctx context.Context, k int) (err error) {
 		out[todo[k]], err = s.run(ctx, sc.Services, todo[k], calls[todo[k]])
 		return err
-	})
+	}
+	var err error
+	if len(todo) == 1 && s.a.cfg.Tools.Quiet(calls[todo[0]].Name) {
+		err = one(ctx, 0) // there is nothing to hand over while it runs
+	} else {
+		err = sc.Each(ctx, len(todo), s.a.cfg.Parallel, one)
+	}
 	if err != nil {
 		return run.Move{}, err
 	}
@@ -229,12 +234,9 @@ func (s step) run(ctx context.Context, sv run.Services, i int, c rouse.ToolCall)
 	visit := strconv.Itoa(sv.Visit())
 	index := strconv.Itoa(i)
 	key := sv.RunID() + sv.Path() + "#" + visit + "." + index
-	e := run.Effect{Key: "call" + index, Type: rouse.EventToolFinished}
+	e := run.Effect{Key: "call" + index, Type: rouse.EventToolFinished, Last: true}
 	if s.effect(c.Name) == tool.Unsafe {
 		e.Intent = (&IntentData{Index: i, Call: c, Key: key}).encode()
-	}
-	if err := sv.Spend(run.Meter{ToolCalls: 1}); err != nil {
-		return out, err
 	}
 	e.Live = func(ctx context.Context) (json.RawMessage, error) {
 		sv.Emit(rouse.EventToolStarted, rouse.Delta{Index: i, Call: c.ID, Name: c.Name})
@@ -261,20 +263,13 @@ func (s step) run(ctx context.Context, sv run.Services, i int, c rouse.ToolCall)
 }
 
 func (s step) invoke(ctx context.Context, sv run.Services, i int, c rouse.ToolCall, key string) tool.Outcome {
-	set := s.a.cfg.Tools
-	if set == nil {
-		set = noTools
-	}
-	return set.Invoke(ctx, tool.Invocation{
+	return s.a.cfg.Tools.Invoke(ctx, tool.Invocation{
 		Call: c, Key: key, Keeper: s.a.cfg.Keeper,
 		Progress: func(text string) {
 			sv.Emit(rouse.EventToolProgress, rouse.Delta{Index: i, Call: c.ID, Name: c.Name, Text: text})
 		},
 	})
 }
-
-// noTools answers the calls of a model that was offered none.
-var noTools = func() *tool.Set { s, _ := tool.NewSet(); return s }()
 
 // userMessage is the part of an error that is meant for whoever asked.
 func userMessage(err error) string {

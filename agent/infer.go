@@ -64,7 +64,8 @@ func recordedAnswer(recorded json.RawMessage, request string) (model.Answer, err
 
 // stream asks the model and hands its answer on, piece by piece.
 func (s step) stream(ctx context.Context, sc *run.Scope[State], conv *conversation) (model.Answer, error) {
-	req := &model.Request{
+	req := &conv.request
+	*req = model.Request{
 		Model: s.a.cfg.ModelName, System: s.a.system, Messages: conv.messages, Tools: s.a.tools,
 		Params: s.a.cfg.Params, Memo: &conv.memo,
 	}

@@ -7,25 +7,20 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
 	"github.com/rouse-run/rouse"
 	"github.com/rouse-run/rouse/model"
 	"github.com/rouse-run/rouse/run"
 	"github.com/rouse-run/rouse/tool"
 )
 
-// OutputFor returns the Output whose schema is that of the Go type T, a struct.
+// OutputFor returns the Output whose schema is that of the Go type T, a struct;
+// see tool.Func for what its tags mean.
 func OutputFor[T any](name string) (*Output, error) {
-	s, err := jsonschema.For[T](nil)
-	if err == nil {
-		var raw []byte
-		if raw, err = json.Marshal(s); err == nil {
-			return &Output{Name: name, Schema: raw}, nil
-		}
+	t, err := tool.Func(tool.FuncConfig{Name: name}, func(context.Context, T) (string, error) { return "", nil })
+	if err != nil {
+		return nil, err
 	}
-	var zero T
-	return nil, &rouse.Error{Code: rouse.CodeInvalid, Op: "agent.output", Message: fmt.Sprintf("the type %T cannot be described by a JSON Schema", zero), Err: err}
+	return &Output{Name: name, Schema: t.Spec().Schema}, nil
 }
 
 // setOutput prepares for structured answers: the schema is compiled as that of a

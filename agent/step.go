@@ -132,6 +132,15 @@ func (s step) conversation(ctx context.Context, sc *run.Scope[State]) (*conversa
 	if c, ok := (*memo).(*conversation); ok {
 		return c, nil
 	}
+	c, err := recall(ctx, sc)
+	if err != nil {
+		return nil, err
+	}
+	*memo = c
+	return c, nil
+}
+
+func recall(ctx context.Context, sc *run.Scope[State]) (*conversation, error) {
 	c := newConversation()
 	for ev, err := range sc.History(ctx, rouse.EventMessage, rouse.EventAnswer, rouse.EventToolFinished) {
 		if err != nil {
@@ -141,7 +150,6 @@ func (s step) conversation(ctx context.Context, sc *run.Scope[State]) (*conversa
 			return nil, err
 		}
 	}
-	*memo = c
 	return c, nil
 }
 
@@ -178,7 +186,7 @@ func (s step) start(ctx context.Context, sc *run.Scope[State], conv *conversatio
 		Type: rouse.EventMessage,
 		Live: func(context.Context) (raw json.RawMessage, err error) {
 			if len(given) == 0 {
-				m.Parts, err = run.Dep(sc.Services, input)
+				m.Parts, err = run.Dep(sc.Services, input())
 			}
 			return m.AppendJSON(nil), err
 		},

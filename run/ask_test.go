@@ -111,7 +111,7 @@ func TestAnswersThatCannotBe(t *testing.T) {
 				t.Errorf("%+v: %v", tc.d, err)
 			}
 		}
-		time.Sleep(time.Hour) // fake time: the question expires
+		<-time.After(time.Hour) // fake time: the question expires
 		if err := r.Answer(t.Context(), run.Decision{Ask: "q", Value: json.RawMessage(`1`)}); rouse.CodeOf(err) != rouse.CodeConflict {
 			t.Errorf("expired: %v", err)
 		}
@@ -252,6 +252,7 @@ func TestAChildCanOnlyHaveLess(t *testing.T) {
 	if got := r.Spent().ModelCalls; got != 2 {
 		t.Errorf("%d model calls", got)
 	}
+	verify(t, step, j, r.ID(), run.Options{})
 }
 
 func TestCheckpointForkAndResumeElsewhere(t *testing.T) {
@@ -356,7 +357,7 @@ func TestWallTimeDoesNotCountWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 		collect(t, r.Events(t.Context()))
-		time.Sleep(time.Hour) // fake time: it waits for the answer
+		<-time.After(time.Hour) // fake time: it waits for the answer
 		if err := r.Answer(t.Context(), run.Decision{Ask: "q", Value: json.RawMessage(`1`)}); err != nil {
 			t.Fatal(err)
 		}
@@ -369,4 +370,29 @@ func TestWallTimeDoesNotCountWaiting(t *testing.T) {
 		}
 		verify(t, step, j, r.ID(), run.Options{})
 	})
+}
+
+func TestCancelWhileChildrenWaitOrRunReplays(t *testing.T) {
+	t.Parallel()
+	for _, after := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 100} {
+		j := run.NewMemory()
+		step := tree("")
+		r, err := run.Start(t.Context(), step, tally{}, run.Options{Journal: j})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for range r.Events(t.Context()) {
+			if n++; n == after {
+				r.Cancel(nil)
+			}
+		}
+		if r.Status() == rouse.StatusWaiting {
+			r.Cancel(nil)
+		}
+		if _, err := r.Wait(t.Context()); rouse.CodeOf(err) != rouse.CodeCanceled {
+			t.Fatalf("after %d events: %v", after, err)
+		}
+		verify(t, step, j, r.ID(), run.Options{})
+	}
 }

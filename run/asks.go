@@ -91,7 +91,7 @@ func decided(ds []Decision, id string) bool {
 }
 
 func (r *runner) hasDecisions(f *frame) bool {
-	if r.replay != nil && r.replay.hasAnswer(f) {
+	if r.replay != nil && r.replay.moves(f) {
 		return true
 	}
 	r.mu.Lock()

@@ -3,7 +3,7 @@ package run
 import (
 	"context"
 	"encoding/binary"
-	"hash/crc64"
+	"hash/crc32"
 	"slices"
 	"time"
 
@@ -77,6 +77,11 @@ func (r *runner) stamp(events []rouse.Event) {
 
 // write commits a group, which may hold deltas between its events, and publishes it.
 func (r *runner) write(ctx context.Context, g *group) error {
+	r.mu.Lock()
+	if len(r.prelude) > 0 && len(g.events) > 0 {
+		g.events = slices.Concat(r.prelude, g.events)
+	}
+	r.mu.Unlock()
 	stored := g.events
 	if slices.ContainsFunc(stored, isDelta) {
 		stored = slices.DeleteFunc(slices.Clone(stored), isDelta)
@@ -96,22 +101,21 @@ func (r *runner) write(ctx context.Context, g *group) error {
 		Claim: r.claim, Owner: r.opt.Owner, Status: g.status,
 		Agent: r.opt.Agent, Title: r.opt.Title, Events: stored,
 	}
-	if len(r.prelude) > 0 {
-		b.Events = slices.Concat(r.prelude, stored)
-		g.events = slices.Concat(r.prelude, g.events)
-	}
 	if b.Status == "" {
 		b.Status = rouse.StatusRunning
 	}
 	r.mu.Unlock()
-	sum := chain(r.sum, b.Events)
+	before := r.sum.last
+	for i := range b.Events {
+		b.Events[i].Sum = r.sum.add(&b.Events[i])
+	}
 	if err := r.opt.Journal.Commit(context.WithoutCancel(ctx), b); err != nil {
+		r.sum.last = before
 		r.mu.Lock()
 		r.fatal = err
 		r.mu.Unlock()
 		return err
 	}
-	r.sum = sum
 	r.mu.Lock()
 	r.prelude, r.claim = nil, false
 	r.row.Revision++
@@ -224,30 +228,24 @@ func (r *runner) noteEnds(events []rouse.Event) {
 	}
 }
 
-// chain sets the Sum of each event, which depends on everything before it in the
-// run, and returns the last.
-func chain(sum uint64, events []rouse.Event) uint64 {
-	for i := range events {
-		sum = eventSum(sum, &events[i])
-		events[i].Sum = sum
-	}
-	return sum
+// summer makes the checksums that chain the events of a run. The zero value
+// begins a run.
+type summer struct {
+	last uint64
+	buf  []byte
 }
 
-// eventSum is the CRC-64 (ECMA-182) of an event's content, continued from the
-// sum of the event before. It leaves out Seq, Thread and Run, so a fork's copied
-// events keep theirs.
-func eventSum(sum uint64, ev *rouse.Event) uint64 {
-	var buf [192]byte
-	b := buf[:0]
-	b = append(append(b, ev.Path...), 0)
+// add returns the sum of the next event: the CRC-32C (RFC 3720, appendix B.4) of
+// its content, continued from the sum of the event before. Seq, Thread and Run
+// are left out, so a fork's copied events keep theirs.
+func (s *summer) add(ev *rouse.Event) uint64 {
+	b := append(append(s.buf[:0], ev.Path...), 0)
 	b = append(append(b, ev.Class...), 0)
 	b = append(append(b, ev.Type...), 0)
 	b = append(append(b, ev.Key...), 0)
 	b = binary.BigEndian.AppendUint64(b, uint64(ev.At.UnixMilli())) //nolint:gosec // bits are what is summed
-	sum = crc64.Update(sum, sumTable, b)
-	return crc64.Update(sum, sumTable, ev.Data)
+	table := crc32.MakeTable(crc32.Castagnoli)
+	c := crc32.Update(uint32(s.last), table, b) //nolint:gosec // a sum has 32 bits
+	s.last, s.buf = uint64(crc32.Update(c, table, ev.Data)), b
+	return s.last
 }
-
-// sumTable is a constant that Go cannot express as one.
-var sumTable = crc64.MakeTable(crc64.ECMA)

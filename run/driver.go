@@ -89,7 +89,9 @@ func (r *runner) wall(ctx context.Context, f *frame) (context.Context, context.C
 // the run go.
 func (r *runner) before(ctx context.Context, f *frame) error {
 	if r.replay != nil {
-		if how, ok := r.replay.endedOutside(f); ok {
+		// Children had their say before their parent was ended.
+		if how, ok := r.replay.endedOutside(f); ok && f.state != frameCalling {
+			r.replay.skip(f)
 			f.taken = how.Decided
 			if how.Cut {
 				r.charge(f, how.Spent.Add(Meter{Steps: 1}))
@@ -119,6 +121,7 @@ func (r *runner) step(ctx context.Context, f *frame) error {
 	if r.replay != nil && r.replay.exhausted(f) {
 		return errReplayEnd
 	}
+	f.reserved = 0
 	var mv Move
 	err := safecall.Do(ctx, "run.step", func(ctx context.Context) (err error) {
 		mv, err = f.body.do(ctx, Services{r, f})
@@ -177,6 +180,9 @@ func (r *runner) move(ctx context.Context, f *frame, mv Move) error {
 	delta, publish, err := r.prepareKeyed(ctx, f)
 	if err != nil {
 		return err
+	}
+	if f.scratch == nil {
+		f.scratch = make([]rouse.Event, 0, 5)
 	}
 	events := f.take(f.scratch[:0], false)
 	if delta != nil {
@@ -255,7 +261,7 @@ func (r *runner) prepare(ctx context.Context, f *frame, mv Move) (next body, dat
 		if mv.kind == moveNone {
 			return moveError(f, "Do returned no move")
 		}
-		data.Move = moveNames[mv.kind]
+		data.Move = mv.kind.String()
 		if next, data.State, err = f.body.apply(mv.patch, mv.kind != moveComplete); err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ func (s Services) Draw(ctx context.Context, d Draw) (json.RawMessage, error) {
 }
 
 func failedDraw(f *frame, t rouse.EventType, key string, err error) rouse.Event {
-	ev := newEvent(f, rouse.ClassDraw, rouse.EventDrawFailed, drawFailedData{t, errorData(asError(err))})
+	ev := newEvent(f, rouse.ClassDraw, rouse.EventDrawFailed, drawFailedData{Type: t, Error: errorData(asError(err))})
 	ev.Key = key
 	return ev
 }
@@ -79,6 +79,9 @@ type Effect struct {
 	// EventToolIntent, before Live is called. An intent that has no receipt means
 	// that Live may or may not have had its effect.
 	Intent json.RawMessage
+	// Last tells that nothing but the end of the step follows, so that the receipt
+	// may be committed with it. Within Each it is implied.
+	Last bool
 	// Live does it and returns the receipt, one JSON object.
 	Live func(ctx context.Context) (json.RawMessage, error)
 }
@@ -119,9 +122,8 @@ func (s Services) Effect(ctx context.Context, e Effect) (json.RawMessage, error)
 		f.record(failedDraw(f, e.Type, e.Key, err), false)
 		return nil, err
 	}
-	return raw, r.receive(ctx, f, rouse.Event{
-		Path: f.path, Class: e.Class, Type: e.Type, Key: e.Key, Data: raw, At: rouse.Stamp(r.opt.Clock.Now()),
-	})
+	ev := rouse.Event{Path: f.path, Class: e.Class, Type: e.Type, Key: e.Key, Data: raw, At: rouse.Stamp(r.opt.Clock.Now())}
+	return raw, r.receive(ctx, f, ev, e.Last)
 }
 
 func uncertain(key string) error {
@@ -150,14 +152,20 @@ func (r *runner) intend(ctx context.Context, f *frame, e Effect) error {
 // receive keeps a receipt and has it committed: at once, or with the step itself
 // when every other call of an Each has its receipt too and nothing but the step's
 // end is left to do.
-func (r *runner) receive(ctx context.Context, f *frame, ev rouse.Event) error {
+func (r *runner) receive(ctx context.Context, f *frame, ev rouse.Event, last bool) error {
 	f.mu.Lock()
 	if f.receipts == nil {
 		f.receipts = map[string]json.RawMessage{}
 	}
 	f.receipts[ev.Key] = ev.Data
 	es := f.each
+	if es == nil && last {
+		f.pending = append(f.pending, pendingEvent{ev: ev})
+	}
 	f.mu.Unlock()
+	if es == nil && last {
+		return nil
+	}
 	if es == nil {
 		if err := r.commit(ctx, []rouse.Event{ev}, ""); err != nil {
 			r.noteFatal(err)
@@ -250,16 +258,19 @@ func (s Services) Each(ctx context.Context, n, limit int, fn func(ctx context.Co
 	running.Store(int64(workers))
 	for range workers {
 		go func() {
+			defer func() { // also when user code ends its goroutine with runtime.Goexit
+				if running.Add(-1) == 0 {
+					close(done)
+				}
+			}()
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				c := &eachCall{}
+				errs[i] = errGone
 				errs[i] = safecall.Do(context.WithValue(ctx, eachKey{}, c), "call", func(ctx context.Context) error { return fn(ctx, i) })
 				es.returned(c)
 				if errs[i] != nil {
 					cancel(errs[i])
 				}
-			}
-			if running.Add(-1) == 0 {
-				close(done)
 			}
 		}()
 	}
@@ -270,13 +281,19 @@ func (s Services) Each(ctx context.Context, n, limit int, fn func(ctx context.Co
 		f.pending = append(f.pending, pendingEvent{ev: ev})
 	}
 	f.mu.Unlock()
-	for _, err := range errs {
+	for i, err := range errs {
+		if err == nil && i >= int(next.Load()) {
+			err = errGone // nobody was left to call it
+		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// errGone is the error of a call that ended its goroutine.
+var errGone = &rouse.Error{Code: rouse.CodeInternal, Op: "run.each", Message: "user code ended its goroutine"}
 
 // now draws the time.
 func (r *runner) now(f *frame) (time.Time, error) {

@@ -21,7 +21,7 @@ type fold struct {
 	end     *rouse.Event
 	status  rouse.Status
 	waits   []interval
-	sum     uint64
+	sum     summer
 	base    int64             // of run.started
 	deltas  []json.RawMessage // of keyed state
 	last    rouse.Event
@@ -63,8 +63,8 @@ func (fo *fold) add(ev *rouse.Event) error {
 	if !fo.started {
 		return nil // of an earlier run of a thread that was forked
 	}
-	if fo.sum = eventSum(fo.sum, ev); fo.sum != ev.Sum {
-		return corrupt(ev, "its checksum is %d, not %d", ev.Sum, fo.sum)
+	if fo.sum.add(ev) != ev.Sum {
+		return corrupt(ev, "its checksum is %d, not %d", ev.Sum, fo.sum.last)
 	}
 	fo.last = *ev
 	fo.events++
@@ -131,10 +131,10 @@ func (fo *fold) start(ev *rouse.Event) error {
 	*fo = fold{
 		root: root, frames: map[string]*folded{"/": root}, asks: map[string]Ask{},
 		seed: d.Seed, budget: d.Budget, meta: d.Meta, status: rouse.StatusRunning,
-		started: true, events: 1, last: *ev, sum: eventSum(0, ev), base: ev.Seq,
+		started: true, events: 1, last: *ev, base: ev.Seq,
 	}
-	if fo.sum != ev.Sum {
-		return corrupt(ev, "its checksum is %d, not %d", ev.Sum, fo.sum)
+	if fo.sum.add(ev) != ev.Sum {
+		return corrupt(ev, "its checksum is %d, not %d", ev.Sum, fo.sum.last)
 	}
 	return nil
 }
@@ -183,17 +183,17 @@ func (fo *fold) stepped(f *folded, ev *rouse.Event) error {
 	fo.spend(f, d.Spent, 1)
 	f.children, f.openIDs, f.lastSeq = nil, nil, ev.Seq
 	f.take(d.Decided)
-	if d.Move != moveNames[moveAwait] {
+	if d.Move != moveAwait.String() {
 		f.decisions = nil
 	}
 	f.frame.state = frameReady
 	switch d.Move {
-	case moveNames[moveContinue]:
-	case moveNames[moveAwait]:
+	case moveContinue.String():
+	case moveAwait.String():
 		f.frame.state, f.openIDs = frameAsking, d.Asks
-	case moveNames[moveComplete]:
+	case moveComplete.String():
 		f.frame.state, f.output = frameDone, d.Output
-	case moveNames[moveCall]:
+	case moveCall.String():
 		f.frame.state = frameCalling
 		if d.Join != nil {
 			f.join = *d.Join

@@ -22,6 +22,10 @@ const (
 	frameFailed                    // it ended with an error
 )
 
+func (s frameState) String() string {
+	return [...]string{"ready", "asking", "calling", "done", "failed"}[s]
+}
+
 // frame is one step of a run in motion. Everything in it that outlives the
 // process follows from the journal; fold rebuilds it.
 //
@@ -60,6 +64,7 @@ type frame struct {
 	scratch  []rouse.Event // what a step commits, reused
 
 	mu       sync.Mutex
+	reserved int            // calls of Spend in the running Do
 	pending  []pendingEvent // what the running Do has produced
 	receipts map[string]json.RawMessage
 	intents  map[string]bool

@@ -93,7 +93,7 @@ func checkRow(b *Batch, t *memThread, r *memRun) error {
 	case b.Revision == 0:
 		return fail(rouse.CodeConflict, "the run exists already")
 	case r.thread != b.Thread:
-		return fail(rouse.CodeConflict, "the run belongs to another thread")
+		return fail(rouse.CodeNotFound, "there is no run %s in the thread", b.Run)
 	case r.epoch != epoch:
 		return fail(rouse.CodeFenced, "the run's epoch is %d, the writer's %d", r.epoch, epoch)
 	case r.revision != b.Revision:

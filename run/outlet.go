@@ -47,7 +47,9 @@ type outlet struct {
 	spare     []rouse.Event
 }
 
-func newOutlet() *outlet { return &outlet{wake: make(chan struct{}, 1)} }
+func newOutlet() *outlet {
+	return &outlet{queue: make([]rouse.Event, 0, 4), spare: make([]rouse.Event, 0, 4), wake: make(chan struct{}, 1)}
+}
 
 // push queues events; safe for concurrent use.
 func (o *outlet) push(evs ...rouse.Event) {

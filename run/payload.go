@@ -14,6 +14,7 @@ import (
 
 type payload interface {
 	append(o *jsonx.Object)
+	size() int // about how many bytes append writes
 }
 
 // newEvent returns an event of f's with this payload.
@@ -22,7 +23,7 @@ func newEvent(f *frame, c rouse.Class, t rouse.EventType, p payload) rouse.Event
 }
 
 func encode(p payload) json.RawMessage {
-	o := jsonx.Open(make([]byte, 0, 128))
+	o := jsonx.Open(make([]byte, 0, p.size()))
 	p.append(&o)
 	return o.Close()
 }
@@ -43,6 +44,8 @@ type startedData struct {
 	Meta    json.RawMessage `json:"meta"`
 }
 
+func (d startedData) size() int { return 256 + len(d.State) + len(d.Meta) }
+
 func (d startedData) append(o *jsonx.Object) {
 	o.String("step", d.Step)
 	o.String("version", d.Version)
@@ -55,6 +58,8 @@ func (d startedData) append(o *jsonx.Object) {
 	o.Raw("meta", d.Meta)
 }
 
+func (Budget) size() int { return 64 }
+
 func (b Budget) append(o *jsonx.Object) {
 	o.Int("steps", b.Steps)
 	o.Int("rounds", b.Rounds)
@@ -65,6 +70,8 @@ func (b Budget) append(o *jsonx.Object) {
 	o.Int("micro_usd", b.MicroUSD)
 	o.Int("wall", int64(b.Wall))
 }
+
+func (Meter) size() int { return 64 }
 
 func (m Meter) append(o *jsonx.Object) {
 	o.Int("steps", m.Steps)
@@ -90,6 +97,8 @@ type stepData struct {
 
 	result any // what Output encodes
 }
+
+func (d *stepData) size() int { return 160 + len(d.State) + len(d.Output) }
 
 func (d *stepData) append(o *jsonx.Object) {
 	o.Int("visit", int64(d.Visit))
@@ -146,6 +155,8 @@ type childData struct {
 	Budget  Budget          `json:"budget"`
 }
 
+func (d childData) size() int { return 128 + len(d.State) }
+
 func (d childData) append(o *jsonx.Object) {
 	o.String("key", d.Key)
 	o.String("path", d.Path)
@@ -157,6 +168,8 @@ func (d childData) append(o *jsonx.Object) {
 	}
 }
 
+func (a Ask) size() int { return 128 + len(a.Payload) }
+
 func (a Ask) append(o *jsonx.Object) {
 	o.String("id", a.ID)
 	o.String("kind", a.Kind)
@@ -165,6 +178,8 @@ func (a Ask) append(o *jsonx.Object) {
 		o.String("expires", a.Expires.UTC().Format(time.RFC3339Nano))
 	}
 }
+
+func (d Decision) size() int { return 96 + len(d.Value) }
 
 func (d Decision) append(o *jsonx.Object) {
 	o.String("ask", d.Ask)
@@ -178,6 +193,8 @@ type ErrorData struct {
 	Message string     `json:"message"`
 	Hint    string     `json:"hint,omitempty"`
 }
+
+func (d ErrorData) size() int { return 64 + len(d.Message) + len(d.Hint) }
 
 func (d ErrorData) append(o *jsonx.Object) {
 	o.String("code", string(d.Code))
@@ -204,6 +221,8 @@ type failedData struct {
 	Spent   *Meter   `json:"spent"`
 }
 
+func (d failedData) size() int { return 128 + d.Error.size() }
+
 func (d failedData) append(o *jsonx.Object) {
 	o.Int("visit", int64(d.Visit))
 	o.Bool("before", d.Before)
@@ -221,6 +240,8 @@ type FinishedData struct {
 	Spent  Meter           `json:"spent"`
 }
 
+func (d FinishedData) size() int { return 192 + len(d.Output) }
+
 func (d FinishedData) append(o *jsonx.Object) {
 	o.String("status", string(d.Status))
 	o.Raw("output", d.Output)
@@ -235,12 +256,16 @@ type WaitingData struct {
 	Asks []string `json:"asks"` // ids of the open questions
 }
 
+func (d WaitingData) size() int { return 16 + 48*len(d.Asks) }
+
 func (d WaitingData) append(o *jsonx.Object) { appendStrings(o, "asks", d.Asks) }
 
 type resumedData struct {
 	Epoch int64  `json:"epoch"`
 	Owner string `json:"owner"`
 }
+
+func (resumedData) size() int { return 64 }
 
 func (d resumedData) append(o *jsonx.Object) {
 	o.Int("epoch", d.Epoch)
@@ -255,6 +280,8 @@ type forkedData struct {
 	Meta   json.RawMessage `json:"meta"`  // replaces that of the original, when present
 }
 
+func (d forkedData) size() int { return 160 + len(d.State) + len(d.Meta) }
+
 func (d forkedData) append(o *jsonx.Object) {
 	o.String("thread", d.Thread)
 	o.String("run", d.Run)
@@ -267,21 +294,29 @@ type stateData struct {
 	Delta json.RawMessage `json:"delta"`
 }
 
+func (d stateData) size() int { return 16 + len(d.Delta) }
+
 func (d stateData) append(o *jsonx.Object) { o.Raw("delta", d.Delta) }
 
 type clockData struct {
 	Now time.Time `json:"now"`
 }
 
+func (clockData) size() int { return 64 }
+
 func (d clockData) append(o *jsonx.Object) { o.String("now", d.Now.UTC().Format(time.RFC3339Nano)) }
 
 type drawFailedData struct {
 	Type  rouse.EventType `json:"type"`
+	N     int             `json:"n"` // which of several in the step, from 1; 0 when the type tells
 	Error ErrorData       `json:"error"`
 }
 
+func (d drawFailedData) size() int { return 64 + d.Error.size() }
+
 func (d drawFailedData) append(o *jsonx.Object) {
 	o.String("type", string(d.Type))
+	o.Int("n", int64(d.N))
 	object(o, "error", d.Error)
 }
 

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"slices"
 
 	"github.com/rouse-run/rouse"
 )
@@ -84,6 +83,9 @@ func (fo *fold) restore(r *runner, step AnyStep) (err error) {
 // root, those of earlier runs of the thread.
 func (s Services) History(ctx context.Context, types ...rouse.EventType) iter.Seq2[rouse.Event, error] {
 	return func(yield func(rouse.Event, error) bool) {
+		if s.r.fresh {
+			return
+		}
 		for ev, err := range s.r.opt.Journal.Read(ctx, Query{Thread: s.r.thread, Until: s.r.until, Types: types}) {
 			if err == nil && (ev.Path != s.f.path || ev.Run != s.r.id && s.f.parent != nil || ev.Run == s.r.id && ev.Seq > max(s.f.lastSeq, s.r.base)) {
 				continue
@@ -239,7 +241,7 @@ func Fork[S, O any](ctx context.Context, step Step[S, O], row Row, at ForkAt, ed
 	}
 	fork := newEvent(&fo.root.frame, rouse.ClassFact, rouse.EventRunForked, d)
 	fork.At = rouse.Stamp(opt.Clock.Now())
-	fork.Sum = eventSum(fo.sum, &fork)
+	fork.Sum = fo.sum.add(&fork)
 	fork.Run, fork.Thread = id, thread
 	b := Batch{
 		Thread: thread, Run: id, Epoch: 1, Owner: opt.Owner, Status: rouse.StatusRunning,
@@ -266,7 +268,7 @@ func forkEvents(ctx context.Context, j Journal, row Row, seq int64) (events []ro
 			return nil, 0, err
 		}
 		if ev.Run != row.Run {
-			if last == 0 && ev.Path == "/" && slices.Contains(conversation, ev.Type) {
+			if last == 0 && ev.Path == "/" && conversational(ev.Type) {
 				events = append(events, ev)
 			}
 			continue
@@ -294,11 +296,13 @@ func endsRoot(ev *rouse.Event) bool {
 		return false
 	}
 	var d stepData
-	return ev.Type == rouse.EventStepFailed || ev.Decode(&d) == nil && d.Move == moveNames[moveComplete]
+	return ev.Type == rouse.EventStepFailed || ev.Decode(&d) == nil && d.Move == moveComplete.String()
 }
 
-// conversation lists the types that make up a thread's messages.
-var conversation = []rouse.EventType{rouse.EventMessage, rouse.EventAnswer, rouse.EventToolFinished}
+// conversational reports whether events of type t make up a thread's messages.
+func conversational(t rouse.EventType) bool {
+	return t == rouse.EventMessage || t == rouse.EventAnswer || t == rouse.EventToolFinished
+}
 
 // editState returns the root's state at the end of events, changed by edit.
 func editState[S, O any](step Step[S, O], events []rouse.Event, edit func(*S)) (json.RawMessage, error) {
@@ -338,8 +342,6 @@ type FrameState struct {
 	Spent  Meter           `json:"spent"`
 }
 
-var frameStates = [...]string{"ready", "asking", "calling", "done", "failed"}
-
 // StateAt returns the frames of row's run as they were after the event seq (0:
 // the last), the root first, without knowing any step.
 func StateAt(ctx context.Context, j Journal, row Row, seq int64) ([]FrameState, error) {
@@ -350,7 +352,7 @@ func StateAt(ctx context.Context, j Journal, row Row, seq int64) ([]FrameState, 
 	var out []FrameState
 	fo.root.walk(func(f *frame) {
 		k := fo.frames[f.path]
-		s := FrameState{Path: f.path, Step: k.step, At: f.at, Visit: f.visit, Status: frameStates[f.state], State: k.state, Asks: k.openIDs, Spent: f.used}
+		s := FrameState{Path: f.path, Step: k.step, At: f.at, Visit: f.visit, Status: f.state.String(), State: k.state, Asks: k.openIDs, Spent: f.used}
 		if f.err != nil {
 			d := errorData(f.err)
 			s.Error = &d

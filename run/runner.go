@@ -40,6 +40,7 @@ type runner struct {
 	waits    []interval   // when the run waited for answers
 	until    int64        // History ends here; 0: at the end of the thread
 	base     int64        // of run.started, when the run was rebuilt from the journal
+	fresh    bool         // the thread begins with this run: it has no history
 
 	canHold  bool // the journal is slow enough for soft moves to matter
 	groupMu  sync.Mutex
@@ -50,7 +51,7 @@ type runner struct {
 	timer    *time.Timer
 	writing  chan struct{} // holds a token while a commit is being written
 	batch    Batch         // guarded by writing
-	sum      uint64
+	sum      summer        // guarded by writing
 	answerMu sync.Mutex
 }
 
@@ -73,6 +74,7 @@ func newRunner(ctx context.Context, c Child, opt Options) (*runner, error) {
 	}
 	if r.thread == "" {
 		r.thread = opt.IDs.NewID()
+		r.fresh = true
 	}
 	if ctx.Err() != nil {
 		return nil, cancelError(ctx)
@@ -301,15 +303,40 @@ func (r *runner) active(from, now time.Time) time.Duration {
 func (r *runner) spend(f *frame, m Meter) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for p := f; p != nil; p = p.parent {
-		if err := p.budget.over(p.used, m); err != nil {
-			return err
+	if r.replay == nil { // a replay is told what was refused
+		for p := f; p != nil; p = p.parent {
+			if err := p.budget.over(p.used, m); err != nil {
+				return err
+			}
 		}
 	}
 	add(f, m)
 	f.own = f.own.Add(m)
 	return nil
 }
+
+// reserve is spend for a step: that it was refused is recorded, since in a tree
+// of frames it depends on what the others have spent in the meantime.
+func (r *runner) reserve(f *frame, m Meter) error {
+	f.mu.Lock()
+	f.reserved++
+	n := f.reserved
+	f.mu.Unlock()
+	var err error
+	if r.replay != nil {
+		err = r.replay.refused(f, n)
+	}
+	if err == nil {
+		err = r.spend(f, m)
+	}
+	if err != nil {
+		f.record(newEvent(f, rouse.ClassDraw, rouse.EventDrawFailed, drawFailedData{Type: spendType, N: n, Error: errorData(asError(err))}), false)
+	}
+	return err
+}
+
+// spendType stands for Spend in a draw that failed.
+const spendType rouse.EventType = "spend"
 
 func (r *runner) charge(f *frame, m Meter) {
 	r.mu.Lock()

@@ -135,7 +135,7 @@ func (s Services) Uint64() uint64 { return s.f.source(s.r).Uint64() }
 // Record adds a fact to this step's commit. data is one JSON object, which the
 // kernel keeps. It is discarded when Do fails.
 func (s Services) Record(t rouse.EventType, data json.RawMessage) {
-	s.f.record(rouse.Event{Class: rouse.ClassFact, Type: t, Data: data}, true)
+	s.f.record(rouse.Event{Path: s.f.path, Class: rouse.ClassFact, Type: t, Data: data}, true)
 }
 
 // Emit streams a delta of this frame. It is never stored. Safe for concurrent
@@ -145,9 +145,10 @@ func (s Services) Emit(t rouse.EventType, d rouse.Delta) {
 }
 
 // Spend reserves what is about to be used, from this frame's budget and those
-// above it. The error has the code CodeBudget; then nothing was spent. Safe for
-// concurrent use.
-func (s Services) Spend(m Meter) error { return s.r.spend(s.f, m) }
+// above it. The error has the code CodeBudget; then nothing was spent. Reserve
+// for all calls of an Each before it, not within: which of several was refused
+// would depend on their order.
+func (s Services) Spend(m Meter) error { return s.r.reserve(s.f, m) }
 
 // Charge adds what was used and is only known now. Safe for concurrent use.
 func (s Services) Charge(m Meter) { s.r.charge(s.f, m) }

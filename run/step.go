@@ -74,7 +74,9 @@ const (
 	moveCall
 )
 
-var moveNames = [...]string{"", "continue", "complete", "await", "call"}
+func (k moveKind) String() string {
+	return [...]string{"", "continue", "complete", "await", "call"}[k]
+}
 
 // Move is what a Do decided. The zero Move is not valid; make one with Continue,
 // Complete, Await or Call.
@@ -130,8 +132,9 @@ type Child struct {
 // resumed run finds a child by it, so it must not depend on chance. A zero budget
 // means no limit beyond the caller's own, which always holds too.
 func Spawn[S, O any](key string, step Step[S, O], init S, budget Budget) Child {
-	c := Child{key: key, budget: budget, info: step.Info(), body: &typed[S, O]{step: step, val: init}}
-	c.state, c.err = json.Marshal(init)
+	t := &typed[S, O]{step: step, val: init}
+	c := Child{key: key, budget: budget, info: step.Info(), body: t}
+	c.state, c.err = encodeState(&t.val)
 	return c
 }
 
@@ -190,14 +193,19 @@ func (t *typed[S, O]) apply(patch any, encode bool) (body, json.RawMessage, erro
 	if !encode {
 		return next, nil, nil
 	}
-	if a, ok := any(&next.val).(appender); ok {
-		return next, a.AppendJSON(make([]byte, 0, 128)), nil
+	raw, err := encodeState(&next.val)
+	return next, raw, err
+}
+
+func encodeState[S any](s *S) (json.RawMessage, error) {
+	if a, ok := any(s).(appender); ok {
+		return a.AppendJSON(make([]byte, 0, 128)), nil
 	}
-	raw, err := json.Marshal(&next.val)
+	raw, err := json.Marshal(s)
 	if err != nil {
-		return nil, nil, &rouse.Error{Code: rouse.CodeInvalid, Op: "run.commit", Message: fmt.Sprintf("the state %T cannot be written as JSON", next.val), Err: err}
+		return nil, &rouse.Error{Code: rouse.CodeInvalid, Op: "run.state", Message: fmt.Sprintf("the state %T cannot be written as JSON", *s), Err: err}
 	}
-	return next, raw, nil
+	return raw, nil
 }
 
 func (t *typed[S, O]) output(at Cursor) (json.RawMessage, any, error) {

@@ -67,13 +67,13 @@ func verify(ctx context.Context, step AnyStep, row Row, opt Options) (Report, er
 	rep := Report{Run: row.Run}
 	var events []rouse.Event
 	from := 0 // the replay begins after this event
-	sum := uint64(0)
+	var sum summer
 	for ev, err := range opt.Journal.Read(ctx, Query{Thread: row.Thread, Run: row.Run}) {
 		if err != nil {
 			return rep, err
 		}
 		if ev.Type == rouse.EventRunStarted {
-			events, sum = events[:0], 0
+			events, sum = events[:0], summer{}
 		}
 		if ev.Type == rouse.EventRunStarted || ev.Type == rouse.EventRunForked {
 			from = len(events)
@@ -81,7 +81,7 @@ func verify(ctx context.Context, step AnyStep, row Row, opt Options) (Report, er
 		if len(events) == 0 && ev.Type != rouse.EventRunStarted {
 			continue // the conversation before a fork
 		}
-		if sum = eventSum(sum, &ev); sum != ev.Sum {
+		if sum.add(&ev) != ev.Sum {
 			rep.Divergence = &Divergence{Index: len(events), Seq: ev.Seq, Path: ev.Path, Recorded: ev.Data, What: fmt.Sprintf("the %s event was altered: its checksum does not match", ev.Type)}
 			return rep, nil
 		}
@@ -229,11 +229,30 @@ func (p *replayer) endedOutside(f *frame) (*failedData, bool) {
 	if last.Type != rouse.EventStepFailed || last.Decode(&d) != nil || !d.Before && !d.Cut {
 		return nil, false
 	}
+	return &d, true
+}
+
+// skip passes over what a step that was ended from outside had got to.
+func (p *replayer) skip(f *frame) {
+	evs, _ := p.ahead(f)
 	for _, ev := range evs[:len(evs)-1] {
 		ev.drawn = true
 	}
 	p.tapes[f.path].pos += len(evs) - 1
-	return &d, true
+}
+
+// refused returns the error with which f's n-th Spend of this step was refused.
+func (p *replayer) refused(f *frame, n int) error {
+	evs, _ := p.ahead(f)
+	for _, ev := range evs {
+		var df drawFailedData
+		if ev.Type != rouse.EventDrawFailed || ev.Key != "" || ev.drawn || ev.Decode(&df) != nil || df.Type != spendType || df.N != n {
+			continue
+		}
+		ev.drawn = true
+		return df.Error.Err()
+	}
+	return nil
 }
 
 // decidedNext returns the questions whose answers f's next step was given.
@@ -249,8 +268,10 @@ func (p *replayer) decidedNext(f *frame) []string {
 	return d.Decided
 }
 
-func (p *replayer) hasAnswer(f *frame) bool {
-	return f.state == frameAsking && len(p.decidedNext(f)) > 0
+// moves reports whether f, which waits, was answered or ended after that.
+func (p *replayer) moves(f *frame) bool {
+	_, ended := p.endedOutside(f)
+	return f.state == frameAsking && (ended || len(p.decidedNext(f)) > 0)
 }
 
 // answers gives the run the answers that f's next step was given.

@@ -21,6 +21,14 @@ type Store interface {
 	io.Closer
 }
 
+// Noder is a store that tells alive owners from dead ones by their name.
+type Noder interface {
+	// Node names this opening of the store. Who commits to it says so in
+	// Batch.Owner, so that Orphans, here and in other processes, can tell that the
+	// owner is alive; it is until Close, or until its process ends.
+	Node() string
+}
+
 // Runs are the rows that Commit maintains.
 type Runs interface {
 	// Run returns one run; CodeNotFound when there is none.
@@ -60,7 +68,7 @@ type RunFilter struct {
 type Threads interface {
 	// Thread returns one thread; CodeNotFound when there is none.
 	Thread(ctx context.Context, id string) (ThreadInfo, error)
-	// ListThreads returns threads, the most recently used first.
+	// ListThreads returns threads, the one whose latest run began last first.
 	ListThreads(ctx context.Context, limit int, cursor string) (threads []ThreadInfo, next string, err error)
 }
 
@@ -71,7 +79,7 @@ type ThreadInfo struct {
 	Runs    int       `json:"runs"`
 	LastSeq int64     `json:"last_seq"`
 	Created time.Time `json:"created"`
-	Updated time.Time `json:"updated"`
+	Updated time.Time `json:"updated"` // by its latest run
 }
 
 // Blobs keeps large values once each, under the hash of their content.

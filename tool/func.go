@@ -63,7 +63,7 @@ func Func[In, Out any](c FuncConfig, fn func(ctx context.Context, in In) (Out, e
 	if fn == nil {
 		return nil, invalid(c.Name, errors.New("the function is nil"))
 	}
-	return FuncCall(c, func(ctx context.Context, _ *Call, in In) (Out, error) { return fn(ctx, in) })
+	return newFunc(c, true, func(ctx context.Context, _ *Call, in In) (Out, error) { return fn(ctx, in) })
 }
 
 // FuncCall is Func for a function that also needs the call: its idempotency key,
@@ -72,6 +72,10 @@ func FuncCall[In, Out any](c FuncConfig, fn func(ctx context.Context, call *Call
 	if fn == nil {
 		return nil, invalid(c.Name, errors.New("the function is nil"))
 	}
+	return newFunc(c, false, fn)
+}
+
+func newFunc[In, Out any](c FuncConfig, quiet bool, fn func(ctx context.Context, call *Call, in In) (Out, error)) (Tool, error) {
 	raw, anything, err := infer(reflect.TypeFor[In]())
 	if err != nil {
 		return nil, invalid(c.Name, fmt.Errorf("the type of the arguments: %w", err))
@@ -84,7 +88,7 @@ func FuncCall[In, Out any](c FuncConfig, fn func(ctx context.Context, call *Call
 	if err != nil {
 		return nil, invalid(c.Name, err)
 	}
-	t := &funcTool[In, Out]{schema: s, anything: anything, fn: fn, spec: Spec{
+	t := &funcTool[In, Out]{quiet: quiet, schema: s, anything: anything, fn: fn, spec: Spec{
 		Name: c.Name, Description: c.Description, Schema: raw, Effect: c.Effect,
 		Timeout: c.Timeout, Retries: c.Retries, MaxOutput: c.MaxOutput,
 	}}
@@ -99,6 +103,7 @@ func invalid(name string, err error) error {
 }
 
 type funcTool[In, Out any] struct {
+	quiet    bool
 	spec     Spec
 	schema   *schema
 	anything bool
@@ -106,6 +111,8 @@ type funcTool[In, Out any] struct {
 }
 
 func (t *funcTool[In, Out]) Spec() Spec { return t.spec }
+
+func (t *funcTool[In, Out]) Quiet() bool { return t.quiet }
 
 // compiled lets a Set use the schema without compiling it again.
 func (t *funcTool[In, Out]) compiled() *schema { return t.schema }

@@ -158,6 +158,18 @@ func (s *Set) Names() []string {
 	return out
 }
 
+// Quiet reports whether the tool of that name never reports progress, so that
+// nobody needs to listen while it runs. A tool says so with a method Quiet() bool;
+// one made by Func is quiet.
+func (s *Set) Quiet(name string) bool {
+	e, ok := s.byName[name]
+	if !ok {
+		return true // it will not run
+	}
+	q, ok := e.tool.(interface{ Quiet() bool })
+	return ok && q.Quiet()
+}
+
 // Lookup returns the tool of that name.
 func (s *Set) Lookup(name string) (Tool, bool) {
 	e, ok := s.byName[name]

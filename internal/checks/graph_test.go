@@ -138,7 +138,7 @@ func TestImportGraphCatches(t *testing.T) {
 		want     string // part of the complaint; empty when it is fine
 	}{
 		{".", "net/http", ""},
-		{".", "./internal/jsonx", "standard library only"},
+		{".", "./internal/safecall", "standard library only"},
 		{".", "./run", "above"},
 		{"run", "./internal/jsonx", ""},
 		{"run", "./state", "both are of layer"},

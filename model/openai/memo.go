@@ -70,6 +70,9 @@ type memo struct {
 	readers *atomic.Int32 // readers of buf that are not closed
 }
 
+// firstBody is the first capacity of a body: most short conversations fit.
+const firstBody = 4 << 10
+
 // forget drops what refers to the conversation and keeps the buffer.
 func (e *memo) forget() {
 	clear(e.marks)
@@ -97,6 +100,9 @@ func (e *memo) encode(m *Model, req *model.Request) (body, error) {
 	} else if e.readers.Load() > 0 {
 		// a transport is still sending the last body: leave its bytes alone
 		e.buf, e.readers = slices.Clone(e.buf), new(atomic.Int32)
+	}
+	if e.buf == nil {
+		e.buf = make([]byte, 0, firstBody)
 	}
 	e.setHead(m, &h, end)
 	clear(e.marks[keep:])

@@ -3,9 +3,13 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,47 +18,105 @@ import (
 	"github.com/rouse-run/rouse/store/sqlite"
 )
 
-// BenchmarkCommit measures durable commits of two or three events of 250 bytes
-// each, every caller with a run and a thread of its own.
+// BenchmarkCommit measures durable commits as agents make them: every run has a
+// new thread, begins with three events of 300 bytes, goes on with two or three of
+// 500 and ends with the fourth commit. It reports the processor's time, of the
+// process and of the kernel for it, and how long a caller waits.
 func BenchmarkCommit(b *testing.B) {
-	for _, callers := range []int{1, 8, 32, 128} {
+	for _, callers := range []int{1, 16, 32, 128} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			s, err := sqlite.Open(b.Context(), sqlite.Config{Dir: b.TempDir()})
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer s.Close()
-			var left atomic.Int64
-			left.Store(int64(b.N))
-			var wg sync.WaitGroup
 			b.ReportAllocs()
 			b.ResetTimer()
-			for c := range callers {
-				wg.Go(func() { commitLoop(b, s, c, &left) })
-			}
-			wg.Wait()
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
+			user, kernel := processorTime(b)
+			commitRuns(b, s, callers)
+			userAfter, kernelAfter := processorTime(b)
+			n := float64(b.N)
+			b.ReportMetric(n/b.Elapsed().Seconds(), "commits/s")
+			b.ReportMetric(float64((userAfter-user).Nanoseconds())/n/1e3, "user-µs/op")
+			b.ReportMetric(float64((kernelAfter-kernel).Nanoseconds())/n/1e3, "kernel-µs/op")
 		})
 	}
 }
 
-func commitLoop(b *testing.B, s *sqlite.Store, caller int, left *atomic.Int64) {
-	data := fmt.Appendf(nil, `{"output":"%0230d"}`, caller)
-	events := make([]rouse.Event, 3)
+// BenchmarkPages counts the pages that a commit adds to the write-ahead log.
+func BenchmarkPages(b *testing.B) {
+	for _, callers := range []int{1, 16, 32} {
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+			dir := b.TempDir()
+			s, err := sqlite.Open(b.Context(), sqlite.Config{Dir: dir, CheckpointPages: 1 << 30})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			log := filepath.Join(dir, sqlite.FileName+"-wal")
+			before := logPages(b, log)
+			commitRuns(b, s, callers)
+			b.ReportMetric(float64(logPages(b, log)-before)/float64(b.N), "pages/op")
+		})
+	}
+}
+
+func logPages(b *testing.B, path string) int64 {
+	b.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return info.Size() / (4096 + 24)
+}
+
+func processorTime(b *testing.B) (user, kernel time.Duration) {
+	b.Helper()
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(r.Utime.Nano()), time.Duration(r.Stime.Nano())
+}
+
+// commitRuns makes b.N commits in all.
+func commitRuns(b *testing.B, s *sqlite.Store, callers int) {
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			ids := rouse.NewIDs(rouse.SystemClock{}, nil)
+			for left.Load() > 0 {
+				commitRun(b, s, ids, &left)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func commitRun(b *testing.B, s *sqlite.Store, ids rouse.IDs, left *atomic.Int64) {
+	small, large := bytes.Repeat([]byte("x"), 300), bytes.Repeat([]byte("y"), 500)
 	at := rouse.Stamp(time.Now())
-	for i := range events {
-		events[i] = rouse.Event{Path: "/", Class: rouse.ClassFact, Type: rouse.EventToolFinished, At: at, Data: data}
-	}
-	batch := run.Batch{
-		Thread: fmt.Sprintf("0190aaaa-bbbb-7ccc-8ddd-%012d", caller), Run: fmt.Sprintf("0190aaaa-bbbb-7ccc-9eee-%012d", caller),
-		Epoch: 1, Status: rouse.StatusRunning,
-	}
-	for left.Add(-1) >= 0 {
-		batch.Events = events[:2+batch.Revision%2]
+	batch := run.Batch{Thread: ids.NewID(), Run: ids.NewID(), Epoch: 1, Agent: "assistant", Title: "What is the weather?"}
+	for ; batch.Revision < 4 && left.Add(-1) >= 0; batch.Revision++ {
+		data, n := large, int64(2)
+		batch.Status = rouse.StatusRunning
+		switch batch.Revision {
+		case 0:
+			data, n = small, 3
+		case 2:
+			n = 3
+		case 3:
+			batch.Status = rouse.StatusCompleted
+		}
+		batch.Events = make([]rouse.Event, n)
+		for i := range batch.Events {
+			batch.Events[i] = rouse.Event{Path: "/", Class: rouse.ClassFact, Type: rouse.EventToolFinished, At: at, Sum: 1 << 63, Data: data}
+		}
 		if err := s.Commit(b.Context(), &batch); err != nil {
 			b.Error(err)
 			return
 		}
-		batch.Revision++
 	}
 }

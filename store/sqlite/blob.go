@@ -22,7 +22,8 @@ func (s *Store) PutBlob(ctx context.Context, data []byte) (string, error) {
 			Hint: "raise MaxBytes",
 		}
 	}
-	r := &request{blob: data, hash: sha256.Sum256(data), done: make(chan struct{}, 1)}
+	r := newRequest()
+	r.blob, r.hash = data, sha256.Sum256(data)
 	ref := blobPrefix + hex.EncodeToString(r.hash[:])
 	there := false
 	err := s.read(ctx, opBlob, func(rd *reader) error {

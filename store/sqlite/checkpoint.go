@@ -10,13 +10,13 @@ import (
 )
 
 // checkpointer moves the write-ahead log into the database while commits go on.
-// It cannot catch up with them, so in the end it asks the writer to move the
+// It cannot catch up with them, so in the end it takes the turn and moves the
 // little that has come meanwhile; then the log begins anew and stays bounded.
 type checkpointer struct {
-	open  func() (*sqlite3.Conn, error)
-	queue *queue
-	log   *slog.Logger
-	every int
+	open   func() (*sqlite3.Conn, error)
+	finish func() // takes the turn and has the writer move the rest
+	log    *slog.Logger
+	every  int
 
 	next  int // pages at which the writer calls for the next one; the writer's
 	busy  atomic.Bool
@@ -24,16 +24,16 @@ type checkpointer struct {
 	ended chan struct{}
 }
 
-func newCheckpointer(s *Store) *checkpointer {
+func newCheckpointer(s *Store, finish func()) *checkpointer {
 	c := &checkpointer{
-		open: s.openCheckpointer, queue: s.queue, log: s.cfg.Log, every: s.cfg.CheckpointPages, next: s.cfg.CheckpointPages,
+		open: s.openCheckpointer, finish: finish, log: s.cfg.Log, every: s.cfg.CheckpointPages, next: s.cfg.CheckpointPages,
 		start: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	go c.loop()
 	return c
 }
 
-// grown tells the size of the log after a transaction. It is called by the writer only.
+// grown tells the size of the log after a transaction. It is called by whoever has the turn.
 func (c *checkpointer) grown(pages int) {
 	if pages >= c.next && c.busy.CompareAndSwap(false, true) {
 		c.start <- struct{}{}
@@ -52,14 +52,14 @@ func (c *checkpointer) loop() {
 			_, _, err = conn.WALCheckpoint("main", sqlite3.CHECKPOINT_PASSIVE)
 		}
 		c.report(err)
-		c.queue.finishCheckpoint()
+		c.finish()
 	}
 	if conn != nil {
 		c.report(closeConn(conn))
 	}
 }
 
-// finished tells how the writer's part went. It is called by the writer only.
+// finished tells how the writer's part went. It is called by whoever has the turn.
 func (c *checkpointer) finished(size, moved int, took time.Duration, err error) {
 	c.report(err)
 	c.log.Debug("checkpoint finished", "pages", size, "moved", moved, "took", took)

@@ -2,10 +2,8 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"github.com/ncruces/go-sqlite3"
 	"github.com/rouse-run/rouse"
 	"github.com/rouse-run/rouse/run"
 )
@@ -22,24 +20,32 @@ func (s *Store) Commit(ctx context.Context, b *run.Batch) error {
 	if err := s.check(b); err != nil {
 		return err
 	}
-	return s.submit(ctx, opCommit, &request{batch: b, done: make(chan struct{}, 1)})
+	r := newRequest()
+	r.batch = b
+	return s.submit(ctx, opCommit, r)
 }
 
-// submit gives r to the writer and waits for the outcome.
+// submit has r done, by this caller or by another one, and returns the outcome.
 func (s *Store) submit(ctx context.Context, op string, r *request) error {
 	if ctx.Err() != nil {
 		return contextError(ctx, op)
 	}
-	if err := s.queue.push(r); err != nil {
+	turn, err := s.queue.push(r)
+	if err != nil {
 		return err
 	}
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-		if r.state.CompareAndSwap(waiting, abandoned) {
-			return contextError(ctx, op)
+	if !turn {
+		select {
+		case turn = <-r.turn:
+		case <-ctx.Done():
+			if r.state.CompareAndSwap(waiting, abandoned) {
+				return contextError(ctx, op)
+			}
+			turn = <-r.turn
 		}
-		<-r.done
+	}
+	if turn {
+		s.writer.serve(s.queue, r)
 	}
 	return r.err
 }
@@ -76,36 +82,41 @@ func known(s rouse.Status) bool {
 // row is what the writer needs to know of a run and of its thread.
 type row struct {
 	run, thread       int64 // the n columns
+	threadID          string
 	revision, epoch   int64
+	status            rouse.Status
 	firstSeq, lastSeq int64 // of the run
 	threadSeq         int64 // the last of the thread
-	otherThread       bool  // it is not the thread of the batch
-	sameStatus        bool
 }
 
+// open reports whether the run exists and is running or waiting.
+func (at row) open() bool { return at.run != 0 && !at.status.Final() }
+
 // writeBatch writes the rows of r.batch. Its error is a verdict when the batch
-// cannot be written as things stand.
+// cannot be written as things stand; then nothing has been written. After
+// another error the transaction must not be committed.
 func (w *writer) writeBatch(r *request) error {
 	b := r.batch
-	at, found, err := w.findRun(b)
+	at, err := w.judge(b)
 	if err != nil {
 		return err
 	}
+	open := at.open()
+	r.first = at.threadSeq + 1
+	if n := len(b.Events); n > 0 {
+		if at.firstSeq == 0 {
+			at.firstSeq = r.first
+		}
+		at.lastSeq = at.threadSeq + int64(n)
+	}
 	if b.Revision == 0 {
-		if found {
-			return refuse(rouse.CodeConflict, fmt.Sprintf("the run %q exists already", b.Run))
-		}
-		at, err = w.create(b)
+		err = w.create(b, &at)
 	} else {
-		if err := compare(b, at, found); err != nil {
-			return err
-		}
 		err = w.update(b, at)
 	}
 	if err != nil {
 		return err
 	}
-	r.first = at.threadSeq + 1
 	if err := w.fault(PointCommitRun); err != nil {
 		return err
 	}
@@ -114,7 +125,36 @@ func (w *writer) writeBatch(r *request) error {
 			return err
 		}
 	}
+	w.open.written(b, at, open)
 	return w.fault(PointCommitEvents)
+}
+
+// judge holds b against what is stored and returns where it goes, or the verdict
+// that it cannot be written. It only reads.
+func (w *writer) judge(b *run.Batch) (row, error) {
+	at, found, err := w.findRun(b)
+	if err != nil {
+		return row{}, err
+	}
+	if b.Revision != 0 {
+		if err := compare(b, at, found); err != nil {
+			return row{}, err
+		}
+		if at.open() || b.Status.Final() {
+			return at, nil // it does not become open
+		}
+	} else {
+		if found {
+			return row{}, refuse(rouse.CodeConflict, fmt.Sprintf("the run %q exists already", b.Run))
+		}
+		if at, found, err = w.findThread(b.Thread); err != nil || !found {
+			return at, err
+		}
+		if b.Status.Final() {
+			return at, nil
+		}
+	}
+	return at, w.alone(at.thread)
 }
 
 // compare holds b against the run that is there.
@@ -124,7 +164,7 @@ func compare(b *run.Batch, at row, found bool) error {
 		before--
 	}
 	switch {
-	case !found || at.otherThread:
+	case !found || at.threadID != b.Thread:
 		return refuse(rouse.CodeNotFound, fmt.Sprintf("there is no run %q in the thread", b.Run))
 	case at.epoch != before:
 		return refuse(rouse.CodeFenced, fmt.Sprintf("the run is in epoch %d, not %d: another owner has it", at.epoch, before))
@@ -135,79 +175,84 @@ func compare(b *run.Batch, at row, found bool) error {
 }
 
 func (w *writer) findRun(b *run.Batch) (at row, found bool, err error) {
+	if at, found = w.open.rows[b.Run]; found {
+		return at, true, nil
+	}
 	s := w.stmts.findRun
 	if err := s.BindText(1, b.Run); err != nil {
 		return row{}, false, err
 	}
 	if found = s.Step(); found {
 		at = row{
-			run: s.ColumnInt64(0), thread: s.ColumnInt64(1),
-			otherThread: string(s.ColumnRawText(2)) != b.Thread,
-			revision:    s.ColumnInt64(3), epoch: s.ColumnInt64(4),
-			sameStatus: string(s.ColumnRawText(5)) == string(b.Status),
-			firstSeq:   s.ColumnInt64(6), lastSeq: s.ColumnInt64(7), threadSeq: s.ColumnInt64(8),
+			run: s.ColumnInt64(0), thread: s.ColumnInt64(1), threadID: s.ColumnText(2),
+			revision: s.ColumnInt64(3), epoch: s.ColumnInt64(4), status: rouse.Status(s.ColumnText(5)),
+			firstSeq: s.ColumnInt64(6), lastSeq: s.ColumnInt64(7), threadSeq: s.ColumnInt64(8),
 		}
 	}
 	return at, found, s.Reset()
 }
 
-// create adds the run, and the thread if it is new.
-func (w *writer) create(b *run.Batch) (at row, err error) {
+func (w *writer) findThread(id string) (at row, found bool, err error) {
 	s := w.stmts.findThread
-	if err := s.BindText(1, b.Thread); err != nil {
-		return row{}, err
+	if err := s.BindText(1, id); err != nil {
+		return row{}, false, err
 	}
-	if s.Step() {
+	if found = s.Step(); found {
 		at.thread, at.threadSeq = s.ColumnInt64(0), s.ColumnInt64(1)
 	}
-	if err := s.Reset(); err != nil {
-		return row{}, err
+	return at, found, s.Reset()
+}
+
+// alone is the verdict CodeBusy when a run of the thread is open. The index
+// runs_open would refuse a second one too, but only once it is written.
+func (w *writer) alone(thread int64) error {
+	s := w.stmts.findOpen
+	if err := s.BindInt64(1, thread); err != nil {
+		return err
 	}
+	found := s.Step()
+	if err := s.Reset(); err != nil || !found {
+		return err
+	}
+	return refuse(rouse.CodeBusy, "another run of the thread is open")
+}
+
+// create adds the run, and the thread if it is new.
+func (w *writer) create(b *run.Batch, at *row) error {
 	if at.thread == 0 {
 		add := binder{s: w.stmts.addThread}
 		if err := add.text(b.Thread).text(b.Title).int(w.now).exec(); err != nil {
-			return row{}, err
+			return err
 		}
 		at.thread = w.conn.LastInsertRowID()
 	}
-	at.extend(len(b.Events))
 	add := binder{s: w.stmts.addRun}
 	add.text(b.Run).int(at.thread).text(b.Agent).text(b.Title).text(string(b.Status)).int(b.Epoch)
 	if err := add.text(w.owner(b)).int(at.firstSeq).int(at.lastSeq).int(w.now).exec(); err != nil {
-		return row{}, busy(err)
+		return err
 	}
 	at.run = w.conn.LastInsertRowID()
-	count := binder{s: w.stmts.countRun}
-	if err := count.int(at.thread).exec(); err != nil {
-		return row{}, err
-	}
-	return at, w.touchThread(b, at)
+	return nil
 }
 
+// update writes what a commit changes. The columns that seldom change have
+// indexes or long values; they are left alone when they stay what they were.
 func (w *writer) update(b *run.Batch, at row) error {
-	if !at.sameStatus {
-		move := binder{s: w.stmts.moveRun}
-		if err := move.text(string(b.Status)).int(at.run).exec(); err != nil {
-			return busy(err)
-		}
-	}
 	if b.Claim {
 		claim := binder{s: w.stmts.claimRun}
-		if err := claim.int(b.Epoch).text(w.owner(b)).int(at.run).exec(); err != nil {
+		if err := claim.int(at.run).int(b.Epoch).text(w.owner(b)).exec(); err != nil {
 			return err
 		}
 	}
-	at.extend(len(b.Events))
 	touch := binder{s: w.stmts.touchRun}
-	if err := touch.int(b.Revision + 1).int(at.firstSeq).int(at.lastSeq).int(w.now).int(at.run).exec(); err != nil {
-		return err
+	if at.status != b.Status {
+		touch.s = w.stmts.moveRun
 	}
-	return w.touchThread(b, at)
-}
-
-func (w *writer) touchThread(b *run.Batch, at row) error {
-	used := binder{s: w.stmts.used}
-	return used.int(at.threadSeq + int64(len(b.Events))).int(w.now).int(at.thread).exec()
+	touch.int(at.run).int(b.Revision + 1).int(at.firstSeq).int(at.lastSeq).int(w.now)
+	if at.status != b.Status {
+		touch.text(string(b.Status))
+	}
+	return touch.exec()
 }
 
 func (w *writer) owner(b *run.Batch) string {
@@ -217,28 +262,11 @@ func (w *writer) owner(b *run.Batch) string {
 	return b.Owner
 }
 
-// extend moves the run's first and last place over n more events.
-func (at *row) extend(n int) {
-	if n == 0 {
-		return
-	}
-	if at.firstSeq == 0 {
-		at.firstSeq = at.threadSeq + 1
-	}
-	at.lastSeq = at.threadSeq + int64(n)
-}
-
-// busy makes the verdict of the index that allows one open run per thread. No
-// other unique index can refuse a write of a run: its id has been looked up.
-func busy(err error) error {
-	if errors.Is(err, sqlite3.CONSTRAINT_UNIQUE) {
-		return refuse(rouse.CodeBusy, "another run of the thread is open")
-	}
-	return err
-}
-
 func (w *writer) addEvent(at row, seq int64, e *rouse.Event) error {
 	add := binder{s: w.stmts.addEvent}
-	add.int(at.thread).int(seq).int(at.run).text(e.Path).text(string(e.Class)).text(string(e.Type)).text(e.Key)
+	add.int(at.thread).int(seq).int(at.run)
+	for i, v := range [...]string{e.Path, string(e.Class), string(e.Type), e.Key} {
+		add.changed(v, &w.event[i])
+	}
 	return add.int(e.At.UnixMilli()).int(int64(e.Sum)).blob(e.Data).exec() //nolint:gosec // the bits are kept
 }

@@ -14,9 +14,18 @@ import (
 // writerPragmas make a commit durable, also when the power fails.
 const writerPragmas = `PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -16000; PRAGMA journal_size_limit = 67108864`
 
+// openWriter opens the connection that writes, and makes the file if need be.
+func (s *Store) openWriter() (*sqlite3.Conn, error) {
+	uri, err := logURI(s.path)
+	if err != nil {
+		return nil, err
+	}
+	return s.openConn(uri, sqlite3.OPEN_READWRITE|sqlite3.OPEN_CREATE|sqlite3.OPEN_URI, writerPragmas)
+}
+
 // openConn opens the file and sets what every connection needs.
-func (s *Store) openConn(flags sqlite3.OpenFlag, pragmas string) (*sqlite3.Conn, error) {
-	c, err := sqlite3.OpenFlags(s.path, flags)
+func (s *Store) openConn(name string, flags sqlite3.OpenFlag, pragmas string) (*sqlite3.Conn, error) {
+	c, err := sqlite3.OpenFlags(name, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +56,7 @@ func (s *Store) openCheckpointer() (*sqlite3.Conn, error) {
 // openSecond opens a connection beside the writer's. Closing it, even as the last
 // one, leaves the write-ahead log alone.
 func (s *Store) openSecond(pragmas string) (*sqlite3.Conn, error) {
-	c, err := s.openConn(sqlite3.OPEN_READWRITE, pragmas)
+	c, err := s.openConn(s.path, sqlite3.OPEN_READWRITE, pragmas)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +75,7 @@ func (s *Store) prepare(ctx context.Context) (*writer, error) {
 	if err := s.fault(PointOpenBegin); err != nil {
 		return nil, err
 	}
-	c, err := s.openConn(sqlite3.OPEN_READWRITE|sqlite3.OPEN_CREATE, writerPragmas)
+	c, err := s.openWriter()
 	if err != nil {
 		return nil, classify(opOpen, err)
 	}

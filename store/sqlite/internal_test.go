@@ -69,7 +69,7 @@ func TestPragmas(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	w, err := s.openConn(sqlite3.OPEN_READWRITE, writerPragmas)
+	w, err := s.openWriter()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,7 +85,7 @@ func (s *Store) ListRuns(ctx context.Context, f store.RunFilter) ([]store.RunInf
 			}
 			args = append(args, string(st))
 		}
-		where += "AND r.status IN (?" + strings.Repeat(", ?", len(f.Status)-1) + ") "
+		where += "AND r.status IN (?" + strings.Repeat(", ?", len(f.Status)-1) + ") " + indexOf(f.Status)
 	}
 	var runs []store.RunInfo
 	var last int64
@@ -102,13 +104,32 @@ func (s *Store) ListRuns(ctx context.Context, f store.RunFilter) ([]store.RunInf
 	return runs, strconv.FormatInt(last, 10), nil
 }
 
+// indexOf is the condition under which one of the partial indexes holds every run
+// with one of the statuses, "" when none does.
+func indexOf(statuses []rouse.Status) string {
+	failed := func(s rouse.Status) bool { return s == rouse.StatusFailed || s == rouse.StatusCanceled }
+	switch {
+	case !slices.ContainsFunc(statuses, rouse.Status.Final):
+		return isOpen
+	case !slices.ContainsFunc(statuses, func(s rouse.Status) bool { return !failed(s) }):
+		return isFailed
+	}
+	return ""
+}
+
+// The conditions of the partial indexes, as SQLite wants to find them in a query.
+const (
+	isOpen   = "AND r.status IN ('running', 'waiting') "
+	isFailed = "AND r.status IN ('failed', 'canceled') "
+)
+
 // Orphans implements store.Runs. A run's owner is alive as long as a store is open
 // whose Node it is, here or in another process; no clock takes part. An owner
 // that is not the Node of a store counts as gone.
 func (s *Store) Orphans(ctx context.Context) ([]store.RunInfo, error) {
 	var runs []store.RunInfo
 	err := s.read(ctx, opRuns, func(r *reader) error {
-		return r.query(`SELECT `+runColumns+`WHERE r.status = 'running' ORDER BY r.n`, func(st *sqlite3.Stmt) error {
+		return r.query(`SELECT `+runColumns+`WHERE r.status = 'running' `+isOpen+`ORDER BY r.n`, func(st *sqlite3.Stmt) error {
 			runs = append(runs, scanRun(st))
 			return nil
 		})
@@ -133,7 +154,10 @@ func (s *Store) Orphans(ctx context.Context) ([]store.RunInfo, error) {
 	return orphans, nil
 }
 
-const threadColumns = `n, id, title, runs, last_seq, created, updated FROM threads `
+// A thread stands where its latest run does; r is that one.
+const threadColumns = `r.n, t.id, t.title, (SELECT count(*) FROM runs c WHERE c.thread = t.n),
+	(SELECT coalesce(max(e.seq), 0) FROM events e WHERE e.thread = t.n), t.created, r.updated
+	FROM runs r JOIN threads t ON t.n = r.thread WHERE r.n = (SELECT max(l.n) FROM runs l WHERE l.thread = t.n) `
 
 func scanThread(st *sqlite3.Stmt) store.ThreadInfo {
 	return store.ThreadInfo{
@@ -149,7 +173,7 @@ func (s *Store) Thread(ctx context.Context, id string) (store.ThreadInfo, error)
 	}
 	var info store.ThreadInfo
 	err := s.read(ctx, opThread, func(r *reader) error {
-		return r.query(`SELECT `+threadColumns+`WHERE id = ?1`, func(st *sqlite3.Stmt) error {
+		return r.query(`SELECT `+threadColumns+`AND t.id = ?1`, func(st *sqlite3.Stmt) error {
 			info = scanThread(st)
 			return nil
 		}, id)
@@ -160,39 +184,33 @@ func (s *Store) Thread(ctx context.Context, id string) (store.ThreadInfo, error)
 	return info, err
 }
 
-// ListThreads implements store.Threads. A thread is used by every commit to it.
-// The error is CodeInvalid for a limit out of range, which is 1 to 1000 (0 means
-// 50), and for a cursor that is not from an earlier page.
+// ListThreads implements store.Threads. The error is CodeInvalid for a limit out of
+// range, which is 1 to 1000 (0 means 50), and for a cursor that is not from an
+// earlier page.
 func (s *Store) ListThreads(ctx context.Context, limit int, cursor string) ([]store.ThreadInfo, string, error) {
 	limit, err := pageSize(opThread, limit)
 	if err != nil {
 		return nil, "", err
 	}
-	where, args := "", []any{}
+	before := int64(math.MaxInt64)
 	if cursor != "" {
-		u, n, _ := strings.Cut(cursor, "-")
-		updated, err1 := strconv.ParseInt(u, 10, 64)
-		row, err2 := strconv.ParseInt(n, 10, 64)
-		if err1 != nil || err2 != nil {
+		if before, err = strconv.ParseInt(cursor, 10, 64); err != nil {
 			return nil, "", invalid(opThread, "the cursor is not from an earlier page")
 		}
-		where, args = "WHERE (updated, n) < (?, ?) ", append(args, updated, row)
 	}
 	var threads []store.ThreadInfo
-	next, last := "", ""
+	var last int64
+	more := false
 	err = s.read(ctx, opThread, func(r *reader) error {
-		return r.query(`SELECT `+threadColumns+where+`ORDER BY updated DESC, n DESC LIMIT ?`, func(st *sqlite3.Stmt) error {
-			if len(threads) == limit {
-				next = last
-				return nil
+		return r.query(`SELECT `+threadColumns+`AND r.n < ?1 ORDER BY r.n DESC LIMIT ?2`, func(st *sqlite3.Stmt) error {
+			if more = len(threads) == limit; !more {
+				threads, last = append(threads, scanThread(st)), st.ColumnInt64(0)
 			}
-			threads = append(threads, scanThread(st))
-			last = fmt.Sprintf("%d-%d", st.ColumnInt64(6), st.ColumnInt64(0))
 			return nil
-		}, append(args, int64(limit)+1)...)
+		}, before, int64(limit)+1)
 	})
-	if err != nil {
-		return nil, "", err
+	if err != nil || !more {
+		return threads, "", err
 	}
-	return threads, next, nil
+	return threads, strconv.FormatInt(last, 10), nil
 }

@@ -158,7 +158,7 @@ type scan struct {
 // begin finds the thread and the run and the last Seq that belongs to the answer.
 func begin(r *reader, q run.Query) (*scan, error) {
 	sc := &scan{query: q, after: q.After, names: make(map[string]string)}
-	err := r.query(`SELECT n, last_seq FROM threads WHERE id = ?1`, func(st *sqlite3.Stmt) error {
+	err := r.query(`SELECT t.n, (SELECT max(e.seq) FROM events e WHERE e.thread = t.n) FROM threads t WHERE t.id = ?1`, func(st *sqlite3.Stmt) error {
 		sc.thread, sc.until = st.ColumnInt64(0), st.ColumnInt64(1)
 		return nil
 	}, q.Thread)

@@ -116,8 +116,7 @@ type Store struct {
 	queue *queue
 	pool  *pool
 
-	written   chan struct{} // closed when the writer's goroutine has ended
-	writer    *writer       // its own goroutine's, and then Close's
+	writer    *writer // of whoever has the queue's turn
 	closeOnce sync.Once
 	closeErr  error
 }
@@ -148,10 +147,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
-		cfg: cfg, path: filepath.Join(dir, FileName), node: n,
-		queue: newQueue(), written: make(chan struct{}),
-	}
+	s := &Store{cfg: cfg, path: filepath.Join(dir, FileName), node: n, queue: newQueue()}
 	if err := s.start(ctx); err != nil {
 		return nil, with(err, n.release(true))
 	}
@@ -159,7 +155,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 }
 
 // start prepares the file under a lock that only one opener holds, and then
-// starts the two goroutines that Close waits for.
+// starts the goroutine that Close waits for.
 func (s *Store) start(ctx context.Context) error {
 	unlock, err := lockOpening(ctx, s.cfg.Dir, s.cfg.BusyTimeout)
 	if err != nil {
@@ -173,13 +169,8 @@ func (s *Store) start(ctx context.Context) error {
 		return err
 	}
 	s.pool = newPool(s.cfg.Readers, s.openReader)
-	w.checkpoint = newCheckpointer(s)
+	w.checkpoint = newCheckpointer(s, func() { w.takeTurn(s.queue) })
 	s.writer = w
-	go func() {
-		defer close(s.written)
-		w.loop(s.queue)
-		w.checkpoint.stop()
-	}()
 	return nil
 }
 
@@ -193,7 +184,7 @@ func (s *Store) Node() string { return s.node.id }
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		s.queue.close()
-		<-s.written
+		s.writer.checkpoint.stop()
 		err := errors.Join(s.pool.close(), s.writer.close())
 		s.closeErr = errors.Join(err, s.node.release(!s.queue.died()))
 	})

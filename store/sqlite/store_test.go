@@ -262,16 +262,17 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestTamperedThread moves the last place of a thread back behind the store. The
-// next commit would give a place twice: it is refused whole, and those that share
-// its transaction are not.
-func TestTamperedThread(t *testing.T) {
+// TestTampered gives the database, behind the store, a constraint that only one
+// run breaks, and only with its second event. Its commit is refused whole, and
+// those that share its transaction are not.
+func TestTampered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, sqlite.Config{Dir: dir})
 	bad := batch("bad", "bad")
 	commit(t, s, bad)
-	rawExec(t, raw(t, dir), `UPDATE threads SET last_seq = last_seq - 1 WHERE id = 'bad'`)
+	rawExec(t, raw(t, dir), `CREATE TRIGGER tampered BEFORE INSERT ON events
+		WHEN NEW.seq = 4 AND NEW.run = (SELECT n FROM runs WHERE id = 'bad') BEGIN SELECT RAISE(ABORT, 'no'); END`)
 	before, err := s.Run(t.Context(), "bad")
 	if err != nil {
 		t.Fatal(err)
@@ -289,7 +290,7 @@ func TestTamperedThread(t *testing.T) {
 				b := *bad
 				b.Events = batchEvents(2)
 				if err := s.Commit(t.Context(), &b); rouse.CodeOf(err) != rouse.CodeCorrupt {
-					t.Errorf("a place given twice: %v", err)
+					t.Errorf("a commit that breaks the constraint: %v", err)
 				}
 			}
 		})

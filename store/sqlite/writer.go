@@ -8,20 +8,28 @@ import (
 	"github.com/rouse-run/rouse"
 )
 
-// writer owns the connection that writes. One goroutine uses it.
+// writer owns the connection that writes. Whoever has the queue's turn uses it.
 type writer struct {
 	store      *Store
 	conn       *sqlite3.Conn
 	stmts      statements
+	open       openRuns
+	event      [4]string // the texts that addEvent is bound to
 	checkpoint *checkpointer
+	group      []*request
 	pages      int   // in the write-ahead log, as of the last commit
 	now        int64 // the time of the transaction, in milliseconds
 }
 
 func newWriter(s *Store, c *sqlite3.Conn) (*writer, error) {
-	w := &writer{store: s, conn: c}
+	w := &writer{store: s, conn: c, open: openRuns{rows: make(map[string]row)}}
 	if err := w.stmts.prepare(c); err != nil {
 		return nil, err
+	}
+	for i := range w.event {
+		if err := w.stmts.addEvent.BindText(firstEventText+i, ""); err != nil {
+			return nil, err
+		}
 	}
 	c.WALHook(func(_ *sqlite3.Conn, _ string, pages int) error {
 		w.pages = pages
@@ -30,33 +38,24 @@ func newWriter(s *Store, c *sqlite3.Conn) (*writer, error) {
 	return w, nil
 }
 
-// loop writes what is queued until the queue is closed and empty, or a fault
-// ends the store.
-func (w *writer) loop(q *queue) {
-	group := make([]*request, 0, w.store.cfg.GroupSize)
-	for {
-		var tail bool
-		group, tail = q.take(group[:0], cap(group))
-		if len(group) == 0 && !tail {
-			return
+// serve does one turn, which own has: it does own and what has come meanwhile,
+// tells the others and passes the turn on.
+func (w *writer) serve(q *queue, own *request) {
+	w.group = q.take(append(w.group, own), w.store.cfg.GroupSize)
+	w.write(w.group)
+	for i, r := range w.group {
+		if r != own {
+			r.turn <- false
 		}
-		if tail && q.err() == nil {
-			w.finishCheckpoint()
-		}
-		w.write(group)
-		for i, r := range group {
-			r.done <- struct{}{}
-			group[i] = nil
-		}
-		w.checkpoint.grown(w.pages)
+		w.group[i] = nil
 	}
+	w.group = w.group[:0]
+	w.checkpoint.grown(w.pages)
+	q.pass()
 }
 
 // write sets the outcome of every request of the group.
 func (w *writer) write(group []*request) {
-	if len(group) == 0 {
-		return
-	}
 	again, err := w.transaction(group)
 	if err == nil {
 		return
@@ -96,6 +95,11 @@ func (w *writer) transaction(group []*request) (again bool, err error) {
 	if err := w.stmts.begin.Exec(); err != nil {
 		return false, classify(opCommit, err)
 	}
+	version, err := w.version()
+	if err != nil {
+		return false, with(classify(opCommit, err), w.rollback())
+	}
+	w.open.begin(version)
 	changed := false
 	for _, r := range group {
 		r.err = nil
@@ -126,31 +130,23 @@ func (w *writer) transaction(group []*request) (again bool, err error) {
 	return false, nil
 }
 
-// apply writes one request under a savepoint. A verdict about the request, such as
-// a conflict or a constraint that its rows would break, goes to r.err, with the
-// savepoint rolled back; any other failure is returned.
+// apply does one request. A verdict about it goes to r.err; then it has written
+// nothing. Any other failure is returned.
 func (w *writer) apply(r *request) error {
-	if err := w.stmts.savepoint.Exec(); err != nil {
-		return err
-	}
 	var err error
 	if r.batch != nil {
 		err = w.writeBatch(r)
 	} else {
 		err = w.writeBlob(r)
 	}
-	if errors.Is(err, sqlite3.CONSTRAINT) {
-		err = contradiction(err)
-	}
 	if v := (*verdict)(nil); errors.As(err, &v) {
 		r.err = v.err
-		if err := w.stmts.undo.Exec(); err != nil {
-			return err
-		}
-	} else if err != nil {
-		return err
+		return nil
 	}
-	return w.stmts.release.Exec()
+	if errors.Is(err, sqlite3.CONSTRAINT) {
+		return contradiction(err)
+	}
+	return err
 }
 
 // verdict is an error that concerns one request only.
@@ -163,12 +159,12 @@ func refuse(code rouse.Code, message string) error {
 	return &verdict{&rouse.Error{Code: code, Op: opCommit, Message: message}}
 }
 
-// contradiction is the verdict of a constraint that no batch can break by itself.
+// contradiction is the failure of a constraint that no batch can break by itself.
 func contradiction(err error) error {
-	return &verdict{&rouse.Error{
+	return &rouse.Error{
 		Code: rouse.CodeCorrupt, Op: opCommit, Message: "the stored rows of the thread contradict each other", Err: err,
 		Hint: "somebody has changed " + FileName + " by other means; restore it from a backup",
-	}}
+	}
 }
 
 // settle gives the events of a written batch their places.
@@ -183,8 +179,17 @@ func (r *request) settle() {
 	}
 }
 
+// version returns a number that changes when another connection has committed.
+func (w *writer) version() (n int64, err error) {
+	if s := w.stmts.version; s.Step() {
+		n = s.ColumnInt64(0)
+	}
+	return n, w.stmts.version.Reset()
+}
+
 // rollback ends the transaction, unless the failure has done so already.
 func (w *writer) rollback() error {
+	w.open.forget()
 	if w.conn.GetAutocommit() {
 		return nil
 	}
@@ -198,6 +203,22 @@ func (w *writer) fault(point string) error {
 		w.store.queue.die(err)
 	}
 	return err
+}
+
+// takeTurn waits for the turn and finishes a checkpoint in it. It does nothing
+// when the store is closed: then Close does it.
+func (w *writer) takeTurn(q *queue) {
+	r := newRequest()
+	r.alone = true
+	turn, err := q.push(r)
+	if err != nil {
+		return
+	}
+	if !turn {
+		<-r.turn
+	}
+	w.finishCheckpoint()
+	q.pass()
 }
 
 // finishCheckpoint moves what the checkpointer left of the log, which is what was

@@ -21,6 +21,7 @@ func journalChecks() []check[run.Journal] {
 		{"revision", "CodeConflict when the revision differs", checkRevision},
 		{"create twice", "CodeConflict when the run exists already", checkCreateTwice},
 		{"unknown run", "CodeNotFound when there is no such run", checkUnknownRun},
+		{"other thread", "CodeNotFound when the run is not one of the thread", checkOtherThread},
 		{"claim", "with Claim the epoch must be b.Epoch-1 and becomes b.Epoch", checkClaim},
 		{"fence", "CodeFenced when the epoch differs: an owner that was replaced writes nothing more", checkFence},
 		{"busy", "CodeBusy when another run of the thread is open, running or waiting", checkBusy},
@@ -113,6 +114,23 @@ func checkUnknownRun(t *testing.T, j run.Journal) {
 	newPen(t, j, "t", "b").commit(rouse.StatusCompleted, facts(1)...)
 	p.refused(rouse.StatusRunning, rouse.CodeNotFound)
 	whole(t, j, "t", 1)
+}
+
+func checkOtherThread(t *testing.T, j run.Journal) {
+	p := newPen(t, j, "t", "a").commit(rouse.StatusRunning, facts(1)...)
+	newPen(t, j, "u", "b").commit(rouse.StatusCompleted, facts(1)...)
+	for _, thread := range []string{"u", "nobody"} {
+		q := *p
+		q.b.Thread = thread
+		q.refused(rouse.StatusRunning, rouse.CodeNotFound)
+		q.refused(rouse.StatusCompleted, rouse.CodeNotFound)
+		q.claim("owner-b").refused(rouse.StatusRunning, rouse.CodeNotFound)
+		newPen(t, j, thread, "a").refused(rouse.StatusRunning, rouse.CodeConflict) // it exists already
+	}
+	p.commit(rouse.StatusCompleted, facts(1)...)
+	whole(t, j, "t", 2)
+	whole(t, j, "u", 1)
+	whole(t, j, "nobody", 0)
 }
 
 func checkClaim(t *testing.T, j run.Journal) {

@@ -20,7 +20,7 @@ func storeChecks() []check[store.Store] {
 		{"list runs", "ListRuns returns what the filter selects, newest first", checkListRuns},
 		{"run pages", "pages over a cursor hold every run once, also when runs begin meanwhile", checkRunPages},
 		{"thread", "a thread's row has the title of its first run, CodeNotFound when there is none", checkThread},
-		{"list threads", "ListThreads returns the most recently used thread first", checkListThreads},
+		{"list threads", "ListThreads returns the thread whose latest run began last first", checkListThreads},
 		{"thread pages", "pages over a cursor hold every thread once", checkThreadPages},
 		{"bad listings", "a negative limit and a foreign cursor are CodeInvalid", checkBadListings},
 		{"empty names", "an empty id is refused with CodeInvalid", checkEmptyNames},
@@ -169,6 +169,11 @@ func checkThread(t *testing.T, s store.Store) {
 	if want := (store.ThreadInfo{ID: "t", Title: "title of a", Runs: 2, LastSeq: 3}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
+	newPen(t, s, "silent", "c").commit(rouse.StatusRunning)
+	got, err = s.Thread(t.Context(), "silent")
+	if err != nil || got.Runs != 1 || got.LastSeq != 0 {
+		t.Errorf("a thread without events is %+v, %v", got, err)
+	}
 	_, err = s.Thread(t.Context(), "nobody")
 	wantCode(t, err, rouse.CodeNotFound)
 }
@@ -189,40 +194,27 @@ func listThreads(t *testing.T, s store.Store, limit int, cursor string) (string,
 	return strings.Join(ids, " "), next
 }
 
-// useLast commits to the pen's run until its thread was used at a later time than
-// all others, so that the order does not depend on the grain of the clock.
-func useLast(t *testing.T, s store.Store, p *pen) {
-	t.Helper()
-	var last time.Time
-	threads, _, err := s.ListThreads(t.Context(), 0, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, th := range threads {
-		if th.Updated.After(last) {
-			last = th.Updated
-		}
-	}
-	for p.commit(rouse.StatusRunning); !getRun(t, s, p.b.Run).Updated.After(last); {
-		p.commit(rouse.StatusRunning)
-	}
-}
-
 func checkListThreads(t *testing.T, s store.Store) {
 	if got, next := listThreads(t, s, 0, ""); got != "" || next != "" {
 		t.Errorf("an empty store lists %q and the cursor %q", got, next)
 	}
 	pens := make(map[string]*pen)
 	for _, id := range []string{"t", "u", "v"} {
-		pens[id] = newPen(t, s, id, "run of "+id)
-		useLast(t, s, pens[id])
+		pens[id] = newPen(t, s, id, "run of "+id).commit(rouse.StatusRunning)
 	}
 	if got, _ := listThreads(t, s, 0, ""); got != "v u t" {
 		t.Errorf("got %q, want v u t", got)
 	}
-	useLast(t, s, pens["t"])
+	pens["t"].commit(rouse.StatusCompleted, facts(1)...)
+	if got, _ := listThreads(t, s, 0, ""); got != "v u t" {
+		t.Errorf("after a commit of a run that had begun: got %q, want v u t", got)
+	}
+	newPen(t, s, "t", "second run of t").commit(rouse.StatusRunning)
 	if got, next := listThreads(t, s, 3, ""); got != "t v u" || next != "" {
-		t.Errorf("after a commit to t: %q and the cursor %q, want t v u and none", got, next)
+		t.Errorf("after the beginning of a run in t: %q and the cursor %q, want t v u and none", got, next)
+	}
+	if got, next := listThreads(t, s, 2, ""); got != "t v" || next == "" {
+		t.Errorf("a page of two: %q and the cursor %q, want t v and one", got, next)
 	}
 }
 

@@ -1,19 +1,18 @@
 -- Times are integer milliseconds since 1970, UTC. The n columns are for joins
 -- and for the order of creation; the id columns are what the rest of the world sees.
+--
+-- A commit dirties as few pages as it can, since every dirty page is checked,
+-- copied and written. So a thread's row is written once: how many runs it has,
+-- where its journal ends and when it was used follows from runs and events.
 
 -- +goose Up
 CREATE TABLE threads (
-    n        INTEGER PRIMARY KEY,
-    tenant   TEXT    NOT NULL DEFAULT '',
-    id       TEXT    NOT NULL UNIQUE,
-    title    TEXT    NOT NULL,
-    runs     INTEGER NOT NULL,
-    last_seq INTEGER NOT NULL,
-    created  INTEGER NOT NULL,
-    updated  INTEGER NOT NULL
+    n       INTEGER PRIMARY KEY,
+    tenant  TEXT    NOT NULL DEFAULT '',
+    id      TEXT    NOT NULL UNIQUE,
+    title   TEXT    NOT NULL,
+    created INTEGER NOT NULL
 ) STRICT;
-
-CREATE INDEX threads_recent ON threads (updated);
 
 CREATE TABLE runs (
     n         INTEGER PRIMARY KEY,
@@ -35,7 +34,8 @@ CREATE TABLE runs (
 -- One open run per thread.
 CREATE UNIQUE INDEX runs_open ON runs (thread) WHERE status IN ('running', 'waiting');
 CREATE INDEX runs_thread ON runs (thread);
-CREATE INDEX runs_status ON runs (status);
+-- What is rare and looked for. Completed runs are neither.
+CREATE INDEX runs_failed ON runs (status) WHERE status IN ('failed', 'canceled');
 
 -- A rowid table with a unique index appends the events of all threads to one end
 -- of one tree; with the key as the table, a commit of 32 runs writes 32 leaves.
@@ -44,7 +44,7 @@ CREATE TABLE events (
     tenant TEXT    NOT NULL DEFAULT '',
     thread INTEGER NOT NULL,
     seq    INTEGER NOT NULL,
-    run    INTEGER NOT NULL REFERENCES runs (n),
+    run    INTEGER NOT NULL, -- of runs, in whose commit the event is written
     path   TEXT    NOT NULL,
     class  TEXT    NOT NULL,
     type   TEXT    NOT NULL,

@@ -1,0 +1,131 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rouse-run/rouse"
+	"github.com/rouse-run/rouse/agent"
+	"github.com/rouse-run/rouse/model"
+	"github.com/rouse-run/rouse/model/mock"
+	"github.com/rouse-run/rouse/run"
+)
+
+// A consumer that leaves at each event in turn, over TCP and with a database: the
+// run has ended as canceled or had ended by itself, it replays, no call is left
+// without a result on the next message, and nothing stays behind (TestMain).
+func TestConsumerLeavesAtEveryEvent(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	for n := 1; ; n++ {
+		g, m := provider(t, mock.Config{ChunkRunes: 6, Rules: []mock.Rule{
+			{Prompt: "hi", Generator: "hello"},
+			{Prompt: afterTool, Generator: "done"},
+			{Prompt: mock.Any, Generator: mock.Result{Text: saying, Calls: []mock.Call{{ID: "c1", Name: "one"}, {ID: "c2", Name: "write", Args: writing}}}},
+		}})
+		var h hands
+		a := newAgent(t, agent.Config{Model: wrapped(m), Tools: h.tools(t, "one", "write")})
+		r, err := a.Start(t.Context(), run.Options{Journal: s}, rouse.Text("go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := 0
+		for _, err := range r.Events(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen++; seen == n {
+				break
+			}
+		}
+		if !r.Status().Final() {
+			t.Fatalf("left at event %d, the run is %s", n, r.Status())
+		}
+		verify(t, a, s, r)
+		if left := seen < n; left {
+			if n < 15 {
+				t.Errorf("only %d events", seen)
+			}
+			return
+		}
+		// The thread goes on, whatever the last run had left open.
+		next, err := a.Start(t.Context(), run.Options{Journal: s, Thread: r.Thread()}, rouse.Text("hi"))
+		if err != nil {
+			t.Fatalf("left at event %d: %v", n, err)
+		}
+		goOn(t, a, s, next)
+		if ans := completed(t, next); ans.Text != "hello" {
+			t.Fatalf("left at event %d: %+v", n, ans)
+		}
+		wellFormed(t, g.Requests())
+		if ran := h.calls(); len(ran) > 2 {
+			t.Errorf("left at event %d: ran %q", n, ran)
+		}
+	}
+}
+
+// One agent, one wire, one database, many runs at once: nothing of one run is in
+// another, and nothing of the definition has changed.
+func TestManyRunsOfOneAgent(t *testing.T) {
+	t.Parallel()
+	const crowd = 32
+	_, m := provider(t, mock.Config{Rules: []mock.Rule{
+		{Prompt: afterTool, Generator: func(req *model.Request) string { return "done " + req.Messages[0].Text() }},
+		{Prompt: mock.Any, Generator: mock.Func(echoCalls)},
+	}})
+	var h hands
+	s := open(t, t.TempDir())
+	a := newAgent(t, agent.Config{Model: wrapped(m), Tools: h.tools(t, "one", "write")})
+	runs := make([]*run.Run[agent.Answer], crowd)
+	answers := make([]agent.Answer, crowd)
+	errs := make([]error, crowd)
+	var wg sync.WaitGroup
+	for i := range crowd {
+		wg.Go(func() {
+			if runs[i], errs[i] = a.Start(t.Context(), run.Options{Journal: s}, rouse.Text(fmt.Sprintf("run<%d>", i))); errs[i] == nil {
+				answers[i], errs[i] = runs[i].Wait(t.Context())
+			}
+		})
+	}
+	wg.Wait()
+	for i, ans := range answers {
+		mine := fmt.Sprintf("run<%d>", i)
+		if errs[i] != nil || ans.Text != "done "+mine || ans.Rounds != 2 {
+			t.Fatalf("run %d: %+v, %v", i, ans, errs[i])
+		}
+		verify(t, a, s, runs[i])
+		for _, ev := range journal(t, s, runs[i].Thread()) {
+			if ev.Run != runs[i].ID() {
+				t.Fatalf("an event of %s in the thread of %s", ev.Run, runs[i].ID())
+			}
+			for _, c := range decodeCalls(t, ev) {
+				if !strings.Contains(c.Args, mine) {
+					t.Errorf("run %d called %+v", i, c)
+				}
+			}
+		}
+	}
+	ran := h.calls()
+	slices.Sort(ran)
+	if len(ran) != 2*crowd || len(slices.Compact(ran)) != 2*crowd {
+		t.Errorf("%d calls ran", len(ran))
+	}
+}
+
+// echoCalls asks for two calls that carry the prompt.
+func echoCalls(_ context.Context, req *model.Request) (any, error) {
+	args := map[string]string{"of": req.Messages[0].Text()}
+	return mock.Calls(mock.Call{Name: "one", Args: args}, mock.Call{Name: "write", Args: args}), nil
+}
+
+func decodeCalls(t *testing.T, ev rouse.Event) []rouse.ToolCall {
+	t.Helper()
+	if ev.Type != rouse.EventAnswer {
+		return nil
+	}
+	return decode[agent.AnswerData](t, ev).Message.Calls()
+}

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,4 +129,75 @@ func decodeCalls(t *testing.T, ev rouse.Event) []rouse.ToolCall {
 		return nil
 	}
 	return decode[agent.AnswerData](t, ev).Message.Calls()
+}
+
+// Somebody cancels, or lets the run go, while the provider says nothing any more
+// and would not for an hour.
+func TestStopWhileTheProviderIsSilent(t *testing.T) {
+	t.Parallel()
+	for _, after := range []int{0, 2, 8} { // before the answer, in its text, in its call
+		for _, cause := range []error{run.ErrCanceled, run.ErrDetach} {
+			t.Run(fmt.Sprintf("%d/%v", after, cause), func(t *testing.T) {
+				t.Parallel()
+				asked := make(chan struct{}, 1) // the provider has the request
+				silent := func(*model.Request) bool {
+					select {
+					case asked <- struct{}{}:
+					default:
+					}
+					return true
+				}
+				_, m := provider(t, mock.Config{ChunkRunes: 4, Rules: []mock.Rule{
+					{Prompt: afterTool, Generator: "done"},
+					{Prompt: silent, Generator: writes(mock.Fault{Break: mock.BreakHang, AfterChunks: after}), Times: 1},
+					{Prompt: mock.Any, Generator: writes(mock.Fault{})},
+				}})
+				s := open(t, t.TempDir())
+				var h hands
+				// Without the wrappers, whose time limit would end the silence too.
+				a := newAgent(t, agent.Config{Model: m, Tools: h.tools(t, "write")})
+				r, err := a.Start(t.Context(), run.Options{Journal: s}, rouse.Text("go"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var wg sync.WaitGroup
+				if after == 0 {
+					wg.Go(func() {
+						<-asked
+						r.Cancel(cause)
+					})
+				}
+				// What comes before the silence.
+				last := map[int]rouse.EventType{2: rouse.EventText, 8: rouse.EventCallArgs}[after]
+				var end rouse.Event
+				for ev := range r.Events(t.Context()) {
+					if end = ev; ev.Type == last {
+						r.Cancel(cause)
+					}
+				}
+				wg.Wait()
+				if len(h.calls()) > 0 {
+					t.Errorf("ran %q", h.calls())
+				}
+				verify(t, a, s, r)
+				if errors.Is(cause, run.ErrCanceled) {
+					if end.Type != rouse.EventRunFinished || r.Status() != rouse.StatusCanceled {
+						t.Errorf("the run ends with %s as %s", end.Type, r.Status())
+					}
+					return
+				}
+				if end.Type != rouse.EventRunInterrupted || r.Status() != rouse.StatusRunning {
+					t.Fatalf("the run ends with %s as %s", end.Type, r.Status())
+				}
+				again, err := a.Resume(t.Context(), rowOf(t, s, r.ID()), run.Options{Journal: s})
+				if err != nil {
+					t.Fatal(err)
+				}
+				goOn(t, a, s, again)
+				if ans := completed(t, again); ans.Text != "done" || len(h.calls()) != 1 {
+					t.Errorf("got %+v, ran %q", ans, h.calls())
+				}
+			})
+		}
+	}
 }

@@ -106,8 +106,8 @@ func (s step) exec(ctx context.Context, sc *run.Scope[State], conv *conversation
 		return err
 	}
 	var err error
-	if len(todo) == 1 && s.a.cfg.Tools.Quiet(calls[todo[0]].Name) {
-		err = one(ctx, 0) // there is nothing to hand over while it runs
+	if len(todo) == 1 && s.a.cfg.Tools.Quiet(calls[todo[0]].Name) && !sc.Held() {
+		err = one(ctx, 0) // there will be nothing to hand over while it runs
 	} else {
 		err = sc.Each(ctx, len(todo), s.a.cfg.Parallel, one)
 	}

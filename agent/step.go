@@ -201,10 +201,12 @@ func (s step) start(ctx context.Context, sc *run.Scope[State], conv *conversatio
 		return run.Move{}, err
 	}
 	conv.message(m, raw)
+	// Nobody has been told yet that the run exists, so asking the model need not
+	// wait for the disk.
 	if len(given) == 0 {
-		return sc.Continue(atInfer, nil), nil
+		return sc.Continue(atInfer, nil).Soft(), nil
 	}
-	return sc.Continue(atInfer, func(st *State) { st.Input = nil }), nil
+	return sc.Continue(atInfer, func(st *State) { st.Input = nil }).Soft(), nil
 }
 
 // infer asks the model and decides what its answer means.

@@ -128,20 +128,19 @@ func (r *runner) write(ctx context.Context, g *group) error {
 
 func isDelta(ev rouse.Event) bool { return ev.Class == rouse.ClassDelta }
 
-// publish hands over what was committed, with the deltas where they belong, and
-// then the deltas that came while it was being written.
+// publish hands over what was committed, with the deltas of events where they
+// belong, and then the deltas that came while it was being written.
 func (r *runner) publish(events, stored []rouse.Event) {
 	if len(events) == len(stored) {
 		r.out.push(stored...)
 	} else {
-		all := slices.Clone(events)
-		for i, k := 0, 0; i < len(all) && k < len(stored); i++ {
-			if !isDelta(all[i]) {
-				all[i] = stored[k]
+		for i, k := 0, 0; i < len(events) && k < len(stored); i++ {
+			if !isDelta(events[i]) {
+				events[i] = stored[k]
 				k++
 			}
 		}
-		r.out.push(all...)
+		r.out.push(events...)
 	}
 	if !r.holding.Load() {
 		return
@@ -156,7 +155,7 @@ func (r *runner) publish(events, stored []rouse.Event) {
 }
 
 // HoldTime bounds how long the commit of a soft move waits for company.
-const HoldTime = 5 * time.Millisecond
+const HoldTime = 20 * time.Millisecond
 
 // hold keeps the events of a soft move for the next commit.
 func (r *runner) hold(ctx context.Context, events []rouse.Event) {
@@ -164,7 +163,14 @@ func (r *runner) hold(ctx context.Context, events []rouse.Event) {
 	r.groupMu.Lock()
 	defer r.groupMu.Unlock()
 	r.holding.Store(true)
+	if r.held == nil {
+		r.held = make([]rouse.Event, 0, 16)
+	}
 	r.held = append(r.held, events...)
+	if r.timer != nil {
+		r.timer.Reset(HoldTime)
+		return
+	}
 	r.timer = time.AfterFunc(HoldTime, func() {
 		if err := r.flush(ctx); err != nil {
 			r.halt(err)

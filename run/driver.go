@@ -223,7 +223,9 @@ func (r *runner) move(ctx context.Context, f *frame, mv Move) error {
 }
 
 func (r *runner) commitMove(ctx context.Context, events []rouse.Event, status rouse.Status, soft bool) error {
-	if soft && status == "" && r.canHold {
+	// A thread that exists may be busy: that must be known before anything is begun.
+	known := r.fresh || r.rowNow().Revision > 0
+	if soft && status == "" && r.canHold && known {
 		r.hold(ctx, events)
 		return nil
 	}

@@ -144,6 +144,11 @@ func (s Services) Emit(t rouse.EventType, d rouse.Delta) {
 	s.r.emit(s.f, rouse.Event{Thread: s.r.thread, Run: s.r.id, Path: s.f.path, Class: rouse.ClassDelta, Type: t, Delta: d})
 }
 
+// Held reports whether a soft move is still held back. Until it is committed,
+// what is emitted waits behind it, and is handed over while Each runs or when Do
+// returns.
+func (s Services) Held() bool { return s.r.holding.Load() }
+
 // Spend reserves what is about to be used, from this frame's budget and those
 // above it. The error has the code CodeBudget; then nothing was spent. Reserve
 // for all calls of an Each before it, not within: which of several was refused

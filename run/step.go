@@ -93,7 +93,8 @@ type Move struct {
 // Soft returns the move with less haste: its commit may wait for the next one of
 // the run, for at most HoldTime, while the next Do begins already. It is for a
 // Do whose successor changes nothing outside until it commits something itself:
-// when the process dies in between, this Do is executed again.
+// when the process dies in between, this Do is executed again. The first move of a
+// run in a thread that exists is never soft.
 func (m Move) Soft() Move {
 	m.soft = true
 	return m

@@ -285,7 +285,7 @@ func TestKillAtPoints(t *testing.T) {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			killed := 0
-			for nth := 1; ; nth++ {
+			for nth := 1; ; nth += killStep {
 				if nth > 200 {
 					t.Fatal("there is no end to it")
 				}
@@ -321,10 +321,8 @@ func TestKillAtPoints(t *testing.T) {
 	}
 }
 
-const (
-	killBatches = 4
-	killMoments = 50 // in each batch
-)
+// killBatches is how many sequences of killMoments each are made.
+const killBatches = 4
 
 // TestKillAnywhere kills the program at random moments: after a random number of
 // bytes of its output, now and then a second time while it recovers.

@@ -71,9 +71,9 @@ func (c *forkCmd) where(ctx context.Context, a *app, st store.Store, info store.
 	if err != nil {
 		return at, nil, "", err
 	}
-	switch {
-	case c.At == last:
-	case c.At == start:
+	switch c.At {
+	case last:
+	case start:
 		at.Seq = began
 	default:
 		if at.Seq, err = strconv.ParseInt(c.At, 10, 64); err != nil || at.Seq < first || at.Seq > info.LastSeq {

@@ -132,7 +132,7 @@ func TestTerminate(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
-			c := newCrashes(t, serve(t, stalls(), "The whole answer."))
+			c := newCrashes(t, serve(t, stalls()))
 			p := c.begin("run", "--json", "go")
 			p.until(`"type":"text"`)
 			p.signal(sig)
@@ -142,6 +142,7 @@ func TestTerminate(t *testing.T) {
 			if s := c.status(); s != rouse.StatusRunning {
 				t.Fatalf("the run is %s", s)
 			}
+			c.base = serve(t, "The whole answer.")
 			if code, said := c.ends(c.command("", "resume")); code != 0 || !strings.Contains(said, "The whole answer.") {
 				t.Fatalf("resume: status %d\n%s", code, said)
 			}

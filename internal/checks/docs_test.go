@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -164,10 +165,11 @@ func TestTwoCommands(t *testing.T) {
 // TestRunStates compares the diagram of a run with the code.
 func TestRunStates(t *testing.T) {
 	t.Parallel()
-	section, _, ok := strings.Cut(read(t, "docs/state-machines.md"), "\n## Circuit breaker")
+	_, section, ok := strings.Cut(read(t, "docs/state-machines.md"), "\n## Run\n")
 	if !ok {
-		t.Fatal("docs/state-machines.md: no section on the run before the one on the circuit breaker")
+		t.Fatal("docs/state-machines.md: no section on the run")
 	}
+	section, _, _ = strings.Cut(section, "\n## ")
 	drawn := map[rouse.Status][]string{}
 	for _, m := range edge.FindAllStringSubmatch(section, -1) {
 		if m[1] != "[*]" {
@@ -187,6 +189,18 @@ func TestRunStates(t *testing.T) {
 	for s := range drawn {
 		if !slices.Contains(states, s) {
 			t.Errorf("%s is drawn but is no state of a run", s)
+		}
+	}
+}
+
+// TestLeakCheck holds that every package with tests looks for goroutines that its
+// tests leave behind.
+func TestLeakCheck(t *testing.T) {
+	t.Parallel()
+	for _, p := range listPackages(t, runtime.GOOS) {
+		imports := slices.Concat(p.TestImports, p.XTestImports)
+		if slices.Contains(imports, "testing") && !slices.Contains(imports, "go.uber.org/goleak") {
+			t.Errorf("%s: no TestMain with goleak", p.ImportPath)
 		}
 	}
 }

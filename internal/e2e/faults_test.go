@@ -138,8 +138,15 @@ func faulty(t *testing.T, c faultCase, times int) {
 		{Prompt: mock.Any, Generator: c.answer(c.fault), Times: times},
 		{Prompt: mock.Any, Generator: c.answer(mock.Fault{})},
 	}})
+	first, idle := noSilence, noSilence
+	switch c.words {
+	case "did not begin to answer":
+		first = patience
+	case "fell silent":
+		idle = patience
+	}
 	var h hands
-	a := newAgent(t, agent.Config{Model: wrapped(m), Tools: h.tools(t, "write")})
+	a := newAgent(t, agent.Config{Model: impatient(m, first, idle), Tools: h.tools(t, "write")})
 	j := run.NewMemory()
 	r, evs := drive(t, a, j, "go")
 
@@ -229,8 +236,12 @@ func TestCutInACallSaysHow(t *testing.T) {
 				_, m := provider(t, mock.Config{ChunkRunes: 4, Rules: []mock.Rule{
 					{Prompt: mock.Any, Generator: mock.Result{Text: text, Calls: []mock.Call{{ID: "c1", Name: "write", Args: cutArgs}}, Fault: f}},
 				}})
+				idle := noSilence
+				if f.Break == mock.BreakHang {
+					idle = patience
+				}
 				var h hands
-				a := newAgent(t, agent.Config{Model: wrapped(m), Tools: h.tools(t, "write")})
+				a := newAgent(t, agent.Config{Model: impatient(m, noSilence, idle), Tools: h.tools(t, "write")})
 				r, evs := drive(t, a, run.NewMemory(), "go")
 				err := failed(t, r)
 				if err.Code != c.code {

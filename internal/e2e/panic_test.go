@@ -182,3 +182,30 @@ func TestPanicInASink(t *testing.T) {
 		}
 	}
 }
+
+// brokenKeeper is a store of blobs that panics.
+type brokenKeeper struct{}
+
+func (brokenKeeper) PutBlob(context.Context, []byte) (string, error) { panic("secret value") }
+
+func TestPanicInAKeeper(t *testing.T) {
+	// Case 12: google/adk-go PR #359; modelcontextprotocol/go-sdk #958.
+	t.Parallel()
+	_, m := provider(t, threeCalls())
+	long := []byte(strings.Repeat("漢", tool.DefaultMaxOutput))
+	h := hands{does: map[string]func(context.Context, json.RawMessage) ([]byte, error){
+		"boom": func(context.Context, json.RawMessage) ([]byte, error) { return long, nil },
+	}}
+	a := newAgent(t, agent.Config{Model: wrapped(m), Tools: h.tools(t, "one", "boom", "two"), Keeper: brokenKeeper{}})
+	r, evs := drive(t, a, run.NewMemory(), "go")
+	completed(t, r)
+	noStack(t, evs)
+	for _, res := range results(t, evs) {
+		if res.Error || res.Whole != "" || strings.Contains(res.Output, "secret value") {
+			t.Errorf("the model was shown %+v", res)
+		}
+		if res.Name == "boom" && !strings.Contains(res.Output, "the rest was not kept") {
+			t.Error("the model is not told that the rest is lost")
+		}
+	}
+}

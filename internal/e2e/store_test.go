@@ -79,12 +79,13 @@ func TestReasoningSurvivesAReload(t *testing.T) {
 	wellFormed(t, reqs)
 }
 
-// huge is 20 MB of JSON with characters of one to four bytes.
+// huge is 20 MB of JSON with characters of one to four bytes, in long runs without
+// a place where a cut would be easy.
 func huge() []byte {
 	var b bytes.Buffer
 	b.WriteString("[")
 	for i := 0; b.Len() < 20<<20; i++ {
-		fmt.Fprintf(&b, `{"n":%d,"text":"aé漢🙂%s"},`+"\n", i, strings.Repeat("é漢🙂", i%50))
+		fmt.Fprintf(&b, `{"n":%d,"text":"%s%s"},`, i, strings.Repeat("a", i%9), strings.Repeat("é漢🙂", 6000))
 	}
 	b.WriteString(`{"end":true}]`)
 	return b.Bytes()

@@ -176,6 +176,7 @@ func (r *runner) hold(ctx context.Context, events []rouse.Event) {
 			r.halt(err)
 		}
 	})
+	r.unhold = func() error { return r.flush(ctx) }
 }
 
 // holdDelta queues a delta behind what is held; false when nothing is.
@@ -200,6 +201,19 @@ func (r *runner) flush(ctx context.Context) error {
 	r.groupMu.Unlock()
 	defer r.flushing.Done()
 	return r.commit(ctx, nil, "")
+}
+
+// letGo commits what is held and waits until it is published.
+func (r *runner) letGo() {
+	r.groupMu.Lock()
+	unhold := r.unhold
+	r.groupMu.Unlock()
+	if err := unhold(); err != nil {
+		r.halt(err)
+		return
+	}
+	r.writing <- struct{}{} // the timer may be at it
+	<-r.writing
 }
 
 // release ends the holding at the end of a drive: nothing is left behind.

@@ -311,8 +311,13 @@ func (r *runner) now(f *frame) (time.Time, error) {
 // emit hands a delta over: at once when nothing else of the run is in motion,
 // else through the queue.
 func (r *runner) emit(f *frame, ev rouse.Event) {
-	if r.holding.Load() && r.holdDelta(ev) {
-		return
+	if r.holding.Load() {
+		// What a person reads is not kept from them: it is worth a commit.
+		if shown := ev.Type == rouse.EventText || ev.Type == rouse.EventReasoning; shown && f.main && f.each == nil {
+			r.letGo()
+		} else if r.holdDelta(ev) {
+			return
+		}
 	}
 	if !f.main || f.each != nil {
 		r.out.push(ev)

@@ -49,6 +49,7 @@ type runner struct {
 	held     []rouse.Event
 	flushing sync.WaitGroup
 	timer    *time.Timer
+	unhold   func() error
 	writing  chan struct{} // holds a token while a commit is being written
 	batch    Batch         // guarded by writing
 	sum      summer        // guarded by writing

@@ -145,8 +145,8 @@ func (s Services) Emit(t rouse.EventType, d rouse.Delta) {
 }
 
 // Held reports whether a soft move is still held back. Until it is committed,
-// what is emitted waits behind it, and is handed over while Each runs or when Do
-// returns.
+// deltas other than text and reasoning wait behind it, and are handed over while
+// Each runs or with the next text.
 func (s Services) Held() bool { return s.r.holding.Load() }
 
 // Spend reserves what is about to be used, from this frame's budget and those

@@ -24,6 +24,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/rouse-run/rouse"
 	"github.com/rouse-run/rouse/internal/jsonx"
@@ -72,6 +73,9 @@ type Config struct {
 	// Keeper stores results of tools that are too long to show. Nil keeps only
 	// what is shown.
 	Keeper tool.Keeper
+	// Log receives what nobody else is told: the stack of a tool that panicked, and
+	// a Keeper's failure. Nil discards it.
+	Log *slog.Logger
 }
 
 // Output describes a structured answer: one JSON object.
@@ -102,6 +106,9 @@ func New(cfg Config) (*Agent, error) {
 	cfg.MaxRounds = cmp.Or(cfg.MaxRounds, DefaultMaxRounds)
 	cfg.Parallel = cmp.Or(cfg.Parallel, DefaultParallel)
 	cfg.MaxEmpty = cmp.Or(cfg.MaxEmpty, DefaultMaxEmpty)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
 	if cfg.Gate == nil {
 		cfg.Gate = tool.GateFunc(tool.AskUnlessReadOnly)
 	}

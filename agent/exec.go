@@ -244,6 +244,7 @@ func (s step) run(ctx context.Context, sv run.Services, i int, c rouse.ToolCall)
 		if got.Code == rouse.CodeCanceled && ctx.Err() != nil {
 			return nil, context.Cause(ctx) // the run ends; what was cut off has no result
 		}
+		s.report(ctx, sv, c.Name, &got)
 		out.data = &ResultData{Index: i, Result: got.Result, Code: got.Code, Attempts: got.Attempts}
 		return out.data.encode(), nil
 	}
@@ -269,6 +270,17 @@ func (s step) invoke(ctx context.Context, sv run.Services, i int, c rouse.ToolCa
 			sv.Emit(rouse.EventToolProgress, rouse.Delta{Index: i, Call: c.ID, Name: c.Name, Text: text})
 		},
 	})
+}
+
+// report tells the operator what neither the model nor the caller is told.
+func (s step) report(ctx context.Context, sv run.Services, name string, got *tool.Outcome) {
+	var p *safecall.Panic
+	if errors.As(got.Err, &p) {
+		s.a.cfg.Log.ErrorContext(ctx, "a tool panicked", "tool", name, "run", sv.RunID(), "error", got.Err, "stack", string(p.Stack))
+	}
+	if got.KeepErr != nil {
+		s.a.cfg.Log.WarnContext(ctx, "a result could not be kept whole", "tool", name, "run", sv.RunID(), "error", got.KeepErr)
+	}
 }
 
 // userMessage is the part of an error that is meant for whoever asked.

@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/rouse-run/rouse"
@@ -38,14 +39,22 @@ type Meter struct {
 	MicroUSD     int64 `json:"micro_usd,omitempty"`
 }
 
-// Add returns the sum of m and n.
+// Add returns the sum of m and n. A sum that is too large for a number is the
+// largest number, and nothing negative is ever added, so no budget is refunded.
 func (m Meter) Add(n Meter) Meter {
 	return Meter{
-		Steps: m.Steps + n.Steps, Rounds: m.Rounds + n.Rounds,
-		ModelCalls: m.ModelCalls + n.ModelCalls, ToolCalls: m.ToolCalls + n.ToolCalls,
-		InputTokens: m.InputTokens + n.InputTokens, OutputTokens: m.OutputTokens + n.OutputTokens,
-		MicroUSD: m.MicroUSD + n.MicroUSD,
+		Steps: plus(m.Steps, n.Steps), Rounds: plus(m.Rounds, n.Rounds),
+		ModelCalls: plus(m.ModelCalls, n.ModelCalls), ToolCalls: plus(m.ToolCalls, n.ToolCalls),
+		InputTokens: plus(m.InputTokens, n.InputTokens), OutputTokens: plus(m.OutputTokens, n.OutputTokens),
+		MicroUSD: plus(m.MicroUSD, n.MicroUSD),
 	}
+}
+
+func plus(a, b int64) int64 {
+	if b = max(b, 0); a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // Tokens returns the Meter of a model's usage.
@@ -69,7 +78,7 @@ func (b *Budget) over(used, more Meter) error {
 		{"output_tokens", b.OutputTokens, used.OutputTokens, min(more.ModelCalls, 1)},
 		{"micro_usd", b.MicroUSD, used.MicroUSD, min(more.ModelCalls, 1)},
 	} {
-		if l.limit > 0 && l.more > 0 && l.used+l.more > l.limit {
+		if l.limit > 0 && l.more > 0 && l.more > l.limit-l.used {
 			return budgetError(l.name, fmt.Sprint(l.limit))
 		}
 	}

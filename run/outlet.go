@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -42,7 +43,10 @@ type outlet struct {
 	yield     func(rouse.Event, error) bool // nil: nobody ranges
 	sink      Sink
 	observers []*watcher
-	stopped   bool  // the consumer broke off
+	stopped   bool            // the consumer broke off
+	panicked  *safecall.Panic // of the consumer's loop body, to be raised again
+	current   rouse.Event     // what the body is called with
+	body      func(context.Context) error
 	err       error // the sink's
 	spare     []rouse.Event
 }
@@ -103,8 +107,38 @@ func (o *outlet) hand(ev rouse.Event) {
 	}
 	// The end of the stream is yielded by Events itself, after everything is settled.
 	if o.yield != nil && !o.stopped && !ev.Ends() {
-		o.stopped = !o.yield(ev, nil)
+		o.consume(ev)
 	}
+}
+
+// consume calls the consumer's loop body. Its panic ends the run like a break,
+// and goes on its way when the run has settled.
+func (o *outlet) consume(ev rouse.Event) {
+	o.stopped = true // also when the body ends its goroutine
+	o.current = ev
+	if err := safecall.Do(o.ctx, "run.events", o.body); err != nil {
+		errors.As(err, &o.panicked)
+	}
+}
+
+// open gets the outlet ready for a drive.
+func (o *outlet) open(ctx context.Context, yield func(rouse.Event, error) bool, opt *Options) {
+	o.ctx, o.yield, o.sink, o.stopped, o.err = ctx, yield, opt.Sink, false, nil
+	o.body = func(context.Context) error {
+		o.stopped = !o.yield(o.current, nil)
+		return nil
+	}
+	for _, obs := range opt.Observers {
+		o.observers = append(o.observers, watch(context.WithoutCancel(ctx), obs))
+	}
+}
+
+// close ends what open began. Closing again changes nothing.
+func (o *outlet) close() {
+	for _, w := range o.observers {
+		w.close()
+	}
+	o.observers, o.yield = nil, nil
 }
 
 // watcher feeds one Observer from a bounded queue.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -106,6 +107,10 @@ func (r *runner) events(ctx context.Context, yield func(rouse.Event, error) bool
 	}
 	defer r.driving.Store(false)
 	end, err := r.settle(ctx, yield)
+	if p := r.out.panicked; p != nil {
+		r.out.panicked = nil
+		panic(p.Value) //nolint:forbidigo // it is the consumer's own, on its way through the range
+	}
 	if yield != nil && !r.out.stopped {
 		yield(end, err)
 	}
@@ -141,10 +146,8 @@ func (r *runner) settle(ctx context.Context, yield func(rouse.Event, error) bool
 	_, memory := r.opt.Journal.(*Memory)
 	r.canHold = !memory && r.replay == nil
 	o := r.out
-	o.ctx, o.yield, o.sink, o.stopped, o.err = dctx, yield, r.opt.Sink, false, nil
-	for _, obs := range r.opt.Observers {
-		o.observers = append(o.observers, watch(context.WithoutCancel(ctx), obs))
-	}
+	o.open(dctx, yield, &r.opt)
+	defer o.close() // also when the consumer ends its goroutine
 	err := r.driveRoot(dctx)
 	if ferr := r.release(dctx); err == nil || errors.Is(err, ErrDetach) && ferr != nil {
 		err = ferr
@@ -153,10 +156,7 @@ func (r *runner) settle(ctx context.Context, yield func(rouse.Event, error) bool
 		o.push(r.interrupted(err))
 	}
 	o.drain()
-	for _, w := range o.observers {
-		w.close()
-	}
-	o.observers, o.yield = nil, nil
+	o.close()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stop, r.stopping = nil, nil
@@ -197,6 +197,7 @@ func (r *runner) suspend(ctx context.Context) (again bool, err error) {
 	if again || idle {
 		return again, nil
 	}
+	slices.Sort(ids) // branches put them in no order
 	return false, r.commit(ctx, []rouse.Event{newEvent(r.root, rouse.ClassFact, rouse.EventRunWaiting, WaitingData{Asks: ids})}, rouse.StatusWaiting)
 }
 

@@ -15,17 +15,19 @@ import (
 // Store is everything together.
 type Store interface {
 	run.Journal
+	Node
 	Runs
 	Threads
 	Blobs
 	io.Closer
 }
 
-// Noder is a store that tells alive owners from dead ones by their name.
-type Noder interface {
-	// Node names this opening of the store. Who commits to it says so in
-	// Batch.Owner, so that Orphans, here and in other processes, can tell that the
-	// owner is alive; it is until Close, or until its process ends.
+// Node is who writes to a store.
+type Node interface {
+	// Node names this opening of the store, differently from every other one. Who
+	// commits says so in Batch.Owner; an empty Owner means the same. Then Orphans,
+	// here and in other processes, can tell that the owner is alive, which it is
+	// until Close or the end of its process.
 	Node() string
 }
 

@@ -11,8 +11,9 @@ import (
 	"github.com/rouse-run/rouse"
 )
 
-// writerPragmas make a commit durable, also when the power fails.
-const writerPragmas = `PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -16000; PRAGMA journal_size_limit = 67108864`
+// writerPragmas make a commit durable, also when the power fails. What logFile does
+// rests on synchronous = FULL, so it comes first.
+const writerPragmas = `PRAGMA synchronous = FULL; PRAGMA journal_mode = WAL; PRAGMA cache_size = -16000; PRAGMA journal_size_limit = 67108864`
 
 // openWriter opens the connection that writes, and makes the file if need be.
 func (s *Store) openWriter() (*sqlite3.Conn, error) {

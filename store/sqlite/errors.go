@@ -47,6 +47,14 @@ func errClosed() error {
 	return &rouse.Error{Code: rouse.CodeStorage, Op: opClose, Message: "the store is closed"}
 }
 
+// errStopped tells what comes after a panic in the middle of a write.
+func errStopped() error {
+	return &rouse.Error{
+		Code: rouse.CodeStorage, Op: opCommit, Message: "the store has stopped in the middle of a write",
+		Hint: "close it and open it again; what was committed is safe",
+	}
+}
+
 func invalid(op, message string) error {
 	return &rouse.Error{Code: rouse.CodeInvalid, Op: op, Message: message}
 }

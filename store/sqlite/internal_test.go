@@ -5,6 +5,7 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -253,5 +254,97 @@ func TestDeathWithWaiters(t *testing.T) {
 	defer s.Close()
 	if threads, _, err := s.ListThreads(t.Context(), 0, ""); err != nil || len(threads) != 0 {
 		t.Errorf("%d threads were written, %v", len(threads), err)
+	}
+}
+
+// TestPlans asks the database how it answers the queries that must not become
+// slower as the store grows.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for sql, want := range map[string]string{
+		`SELECT ` + through(openIndex) + `WHERE r.status = 'running' ` + isOpen + `ORDER BY r.n`:     "INDEX runs_open",
+		`SELECT ` + through(failedIndex) + `WHERE r.status IN (?) ` + isFailed + `ORDER BY r.n DESC`: "INDEX runs_failed",
+		`SELECT ` + runColumns + `WHERE r.n < ? ORDER BY r.n DESC LIMIT ?`:                           "SEARCH r USING INTEGER PRIMARY KEY",
+		`SELECT ` + threadColumns + `AND r.n < ? ORDER BY r.n DESC LIMIT ?`:                          "SEARCH r USING INTEGER PRIMARY KEY (rowid<?)",
+		`SELECT ` + threadColumns + `AND t.id = ?`:                                                   "SEARCH e USING COVERING INDEX sqlite_autoindex_events_1 (thread=?)",
+	} {
+		err := s.read(t.Context(), opRead, func(r *reader) error {
+			var plan strings.Builder
+			err := r.query(`EXPLAIN QUERY PLAN `+sql, func(st *sqlite3.Stmt) error {
+				fmt.Fprintln(&plan, st.ColumnText(3))
+				return nil
+			})
+			if p := plan.String(); !strings.Contains(p, want) || strings.Contains(p, "SCAN") && !strings.Contains(p, "SCAN r USING INDEX runs_open") || strings.Contains(sql, "LIMIT") && strings.Contains(p, "TEMP B-TREE") {
+				t.Errorf("%s\nis answered by\n%swant %s, no scan of a table and no page sorted", sql, p, want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestPanicInTurn has a hook panic while one caller has the turn and another
+// waits: the panic is the caller's, the other one is told, and the store closes.
+func TestPanicInTurn(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	var turns atomic.Int32
+	s, err := Open(t.Context(), Config{Dir: dir, Fault: func(point string) error {
+		switch {
+		case point != PointCommitEvents:
+		case turns.Add(1) == 1:
+			close(begun)
+			<-proceed
+		default:
+			panic("broken")
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes := make(chan string, 4)
+	commit := func(thread string) {
+		defer func() {
+			if v := recover(); v != nil { //nolint:forbidigo // the test plays a caller that survives
+				outcomes <- fmt.Sprint("panic ", v)
+			}
+		}()
+		outcomes <- string(rouse.CodeOf(s.Commit(t.Context(), testBatch(thread))))
+	}
+	go commit("first")
+	<-begun
+	for i := range 3 {
+		go commit(fmt.Sprint("later", i))
+	}
+	s.queue.waitFor(3)
+	close(proceed)
+	got := map[string]int{}
+	for range 4 {
+		got[<-outcomes]++
+	}
+	if want := map[string]int{"": 1, "panic broken": 1, string(rouse.CodeUncertain): 2}; !maps.Equal(got, want) {
+		t.Errorf("the outcomes are %v, want %v", got, want)
+	}
+	if err := s.Commit(t.Context(), testBatch("after")); rouse.CodeOf(err) != rouse.CodeStorage {
+		t.Errorf("after the panic: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if s, err = Open(t.Context(), Config{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if threads, _, err := s.ListThreads(t.Context(), 0, ""); err != nil || len(threads) != 1 || threads[0].ID != "first" {
+		t.Errorf("what is stored: %v, %v", threads, err)
 	}
 }

@@ -33,6 +33,12 @@ func pageSize(op string, limit int) (int, error) {
 const runColumns = `r.n, r.id, t.id, r.agent, r.title, r.status, r.revision, r.epoch, r.owner, r.first_seq, r.last_seq, r.created, r.updated
 	FROM runs r JOIN threads t ON t.n = r.thread `
 
+// through has a query of runColumns find its runs through a partial index. SQLite
+// would rather visit all runs, which are in the right order already.
+func through(index string) string {
+	return strings.Replace(runColumns, "FROM runs r ", "FROM runs r INDEXED BY "+index+" ", 1)
+}
+
 func scanRun(st *sqlite3.Stmt) store.RunInfo {
 	return store.RunInfo{
 		ID: st.ColumnText(1), Thread: st.ColumnText(2), Agent: st.ColumnText(3), Title: st.ColumnText(4),
@@ -67,7 +73,7 @@ func (s *Store) ListRuns(ctx context.Context, f store.RunFilter) ([]store.RunInf
 	if err != nil {
 		return nil, "", err
 	}
-	where, args := "WHERE 1 ", []any{}
+	columns, where, args := runColumns, "WHERE 1 ", []any{}
 	if f.Cursor != "" {
 		n, err := strconv.ParseInt(f.Cursor, 10, 64)
 		if err != nil {
@@ -85,13 +91,16 @@ func (s *Store) ListRuns(ctx context.Context, f store.RunFilter) ([]store.RunInf
 			}
 			args = append(args, string(st))
 		}
-		where += "AND r.status IN (?" + strings.Repeat(", ?", len(f.Status)-1) + ") " + indexOf(f.Status)
+		where += "AND r.status IN (?" + strings.Repeat(", ?", len(f.Status)-1) + ") "
+		if index, condition := indexOf(f.Status); index != "" && f.Thread == "" {
+			columns, where = through(index), where+condition
+		}
 	}
 	var runs []store.RunInfo
 	var last int64
 	more := false
 	err = s.read(ctx, opRuns, func(r *reader) error {
-		return r.query(`SELECT `+runColumns+where+`ORDER BY r.n DESC LIMIT ?`, func(st *sqlite3.Stmt) error {
+		return r.query(`SELECT `+columns+where+`ORDER BY r.n DESC LIMIT ?`, func(st *sqlite3.Stmt) error {
 			if more = len(runs) == limit; !more {
 				runs, last = append(runs, scanRun(st)), st.ColumnInt64(0)
 			}
@@ -104,21 +113,24 @@ func (s *Store) ListRuns(ctx context.Context, f store.RunFilter) ([]store.RunInf
 	return runs, strconv.FormatInt(last, 10), nil
 }
 
-// indexOf is the condition under which one of the partial indexes holds every run
-// with one of the statuses, "" when none does.
-func indexOf(statuses []rouse.Status) string {
+// indexOf names the partial index that holds every run with one of the statuses,
+// and its condition; both are "" when none does.
+func indexOf(statuses []rouse.Status) (index, condition string) {
 	failed := func(s rouse.Status) bool { return s == rouse.StatusFailed || s == rouse.StatusCanceled }
 	switch {
 	case !slices.ContainsFunc(statuses, rouse.Status.Final):
-		return isOpen
+		return openIndex, isOpen
 	case !slices.ContainsFunc(statuses, func(s rouse.Status) bool { return !failed(s) }):
-		return isFailed
+		return failedIndex, isFailed
 	}
-	return ""
+	return "", ""
 }
 
-// The conditions of the partial indexes, as SQLite wants to find them in a query.
+// The partial indexes and their conditions, as SQLite wants to find them in a query.
 const (
+	openIndex   = "runs_open"
+	failedIndex = "runs_failed"
+
 	isOpen   = "AND r.status IN ('running', 'waiting') "
 	isFailed = "AND r.status IN ('failed', 'canceled') "
 )
@@ -129,7 +141,7 @@ const (
 func (s *Store) Orphans(ctx context.Context) ([]store.RunInfo, error) {
 	var runs []store.RunInfo
 	err := s.read(ctx, opRuns, func(r *reader) error {
-		return r.query(`SELECT `+runColumns+`WHERE r.status = 'running' `+isOpen+`ORDER BY r.n`, func(st *sqlite3.Stmt) error {
+		return r.query(`SELECT `+through(openIndex)+`WHERE r.status = 'running' `+isOpen+`ORDER BY r.n`, func(st *sqlite3.Stmt) error {
 			runs = append(runs, scanRun(st))
 			return nil
 		})

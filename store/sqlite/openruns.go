@@ -15,16 +15,23 @@ const maxRemembered = 4096
 // whoever else does makes everything be forgotten.
 type openRuns struct {
 	rows    map[string]row
-	version uint32 // that the next transaction finds if nobody else commits before it
+	version uint32 // of the database, as of the connection's last commit
 }
 
-// begin is called within a transaction with the database's version as the
-// connection sees it. Every commit changes it, of this connection by one.
+// begin is called within a transaction with the version of the database that the
+// connection sees. Every commit changes it, also another connection's.
 func (o *openRuns) begin(version uint32) {
 	if version != o.version {
 		o.forget()
 	}
-	o.version = version + 1
+}
+
+// committed is called after a commit of the connection.
+func (o *openRuns) committed(version uint32, err error) {
+	o.version = version
+	if err != nil {
+		o.forget()
+	}
 }
 
 // forget is called when a transaction is not committed.

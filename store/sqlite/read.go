@@ -157,13 +157,13 @@ type scan struct {
 
 // begin finds the thread and the run and the last Seq that belongs to the answer.
 func begin(r *reader, q run.Query) (*scan, error) {
-	sc := &scan{query: q, after: q.After, names: make(map[string]string)}
+	sc := &scan{query: q, after: q.After}
 	err := r.query(`SELECT t.n, (SELECT max(e.seq) FROM events e WHERE e.thread = t.n) FROM threads t WHERE t.id = ?1`, func(st *sqlite3.Stmt) error {
 		sc.thread, sc.until = st.ColumnInt64(0), st.ColumnInt64(1)
 		return nil
 	}, q.Thread)
-	if err != nil {
-		return nil, err
+	if err != nil || sc.thread == 0 {
+		return sc, err
 	}
 	if q.Until != 0 {
 		sc.until = min(sc.until, q.Until)
@@ -227,6 +227,9 @@ func (sc *scan) page(r *reader) error {
 func (sc *scan) intern(b []byte) string {
 	if s, ok := sc.names[string(b)]; ok {
 		return s
+	}
+	if sc.names == nil {
+		sc.names = make(map[string]string)
 	}
 	s := string(b)
 	sc.names[s] = s

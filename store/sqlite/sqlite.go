@@ -174,8 +174,7 @@ func (s *Store) start(ctx context.Context) error {
 	return nil
 }
 
-// Node names this opening of the store. Whoever writes batches uses it as their
-// Owner, so that Orphans of another process can tell that this one is alive.
+// Node implements store.Node.
 func (s *Store) Node() string { return s.node.id }
 
 // Close waits for the commits that have begun, moves the write-ahead log to the

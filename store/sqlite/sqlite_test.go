@@ -29,6 +29,5 @@ func TestContract(t *testing.T) {
 	storetest.Run(t, storetest.Config{
 		Open:   func(t *testing.T, dir string) store.Store { return open(t, sqlite.Config{Dir: dir}) },
 		Shared: true,
-		Node:   func(s store.Store) string { return s.(*sqlite.Store).Node() },
 	})
 }

@@ -40,19 +40,29 @@ func newWriter(s *Store, c *sqlite3.Conn) (*writer, error) {
 }
 
 // serve does one turn, which own has: it does own and what has come meanwhile,
-// tells the others and passes the turn on.
+// tells the others and passes the turn on. A panic, of Config.Clock for instance,
+// is the panic of the caller who has the turn; it ends the store, and nobody waits
+// for ever.
 func (w *writer) serve(q *queue, own *request) {
 	w.group = q.take(append(w.group, own), w.store.cfg.GroupSize)
-	w.write(w.group)
-	for i, r := range w.group {
-		if r != own {
-			r.turn <- false
+	done := false
+	defer func() {
+		if !done {
+			q.die(errStopped())
+			fail(w.group, uncertain(errStopped()))
 		}
-		w.group[i] = nil
-	}
-	w.group = w.group[:0]
-	w.checkpoint.grown(w.pages)
-	q.pass()
+		for i, r := range w.group {
+			if r != own {
+				r.turn <- false
+			}
+			w.group[i] = nil
+		}
+		w.group = w.group[:0]
+		w.checkpoint.grown(w.pages)
+		q.pass()
+	}()
+	w.write(w.group)
+	done = true
 }
 
 // write sets the outcome of every request of the group.
@@ -125,6 +135,7 @@ func (w *writer) transaction(group []*request) (again bool, err error) {
 	if err := w.fault(PointCommitDone); err != nil {
 		return false, uncertain(err)
 	}
+	w.open.committed(w.version())
 	for _, r := range group {
 		r.settle()
 	}

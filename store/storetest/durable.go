@@ -16,9 +16,8 @@ func durableChecks(c Config) []check[string] {
 	checks := []check[string]{
 		{"reopen the store", "Commit and PutBlob are durable when they return nil", c.checkReopen},
 		{"close", "Close may be called twice; later calls fail", c.checkClose},
-	}
-	if c.Node != nil {
-		checks = append(checks, check[string]{"orphans", "Orphans returns the running runs whose owner is no longer alive", c.checkOrphans})
+		{"node", "Node differs for every opening, and a batch without an Owner has it", c.checkNode},
+		{"orphans", "Orphans returns the running runs whose owner is no longer alive", c.checkOrphans},
 	}
 	if c.Shared {
 		checks = append(checks,
@@ -135,11 +134,29 @@ func orphans(t *testing.T, s store.Store) string {
 	return strings.Join(ids, " ")
 }
 
+func (c Config) checkNode(t *testing.T, dir string) {
+	seen := make(map[string]bool)
+	for i := range 2 {
+		s := c.Open(t, dir)
+		if n := s.Node(); n == "" || n != s.Node() || seen[n] {
+			t.Fatalf("opening %d has the node %q", i, n)
+		}
+		seen[s.Node()] = true
+		p := newPen(t, s, fmt.Sprint("t", i), fmt.Sprint("r", i))
+		p.b.Owner = ""
+		p.commit(rouse.StatusRunning)
+		if r := getRun(t, s, p.b.Run); r.Owner != s.Node() {
+			t.Errorf("the owner is %q, want the node %q", r.Owner, s.Node())
+		}
+		mustClose(t, s)
+	}
+}
+
 func (c Config) checkOrphans(t *testing.T, dir string) {
 	s := c.Open(t, dir)
 	own := func(s store.Store, thread, id string) *pen {
 		p := newPen(t, s, thread, id)
-		p.b.Owner = c.Node(s)
+		p.b.Owner = s.Node()
 		return p
 	}
 	running := own(s, "t", "running").commit(rouse.StatusRunning, facts(1)...)
@@ -155,7 +172,7 @@ func (c Config) checkOrphans(t *testing.T, dir string) {
 		t.Errorf("the orphans are %q, want the one that was running", got)
 	}
 	running.j = s
-	running.claim(c.Node(s)).commit(rouse.StatusRunning, facts(1)...)
+	running.claim(s.Node()).commit(rouse.StatusRunning, facts(1)...)
 	if got := orphans(t, s); got != "" {
 		t.Errorf("after the claim the orphans are %q", got)
 	}
@@ -172,18 +189,16 @@ func (c Config) checkTwoStores(t *testing.T, dir string) {
 	taken.claim("owner-b").commit(rouse.StatusRunning, facts(1)...)
 	p.b.Revision = taken.b.Revision
 	p.refused(rouse.StatusRunning, rouse.CodeFenced)
-	if c.Node != nil {
-		q := newPen(t, b, "u", "of b")
-		q.b.Owner = c.Node(b)
-		q.commit(rouse.StatusRunning)
-		taken.claim(c.Node(a)).commit(rouse.StatusRunning)
-		if got := orphans(t, a) + orphans(t, b); got != "" {
-			t.Errorf("both are alive, and yet these are orphans: %s", got)
-		}
-		mustClose(t, b)
-		if got := orphans(t, a); got != "of b" {
-			t.Errorf("the orphans are %q, want the run of the store that was closed", got)
-		}
+	q := newPen(t, b, "u", "of b")
+	q.b.Owner = b.Node()
+	q.commit(rouse.StatusRunning)
+	taken.claim(a.Node()).commit(rouse.StatusRunning)
+	if got := orphans(t, a) + orphans(t, b); got != "" {
+		t.Errorf("both are alive, and yet these are orphans: %s", got)
+	}
+	mustClose(t, b)
+	if got := orphans(t, a); got != "of b" {
+		t.Errorf("the orphans are %q, want the run of the store that was closed", got)
 	}
 	mustClose(t, b)
 	before := dump(t, a)

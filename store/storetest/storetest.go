@@ -27,10 +27,6 @@ type Config struct {
 	Open func(t *testing.T, dir string) store.Store
 	// Shared says that two stores may have the same dir open at once.
 	Shared bool
-	// Node returns what a batch's Owner must be so that Orphans knows the store as
-	// its owner. Nil when the store cannot tell whether an owner is alive; then
-	// Orphans is not tested.
-	Node func(s store.Store) string
 }
 
 // JournalConfig says how to get at the journal under test.

@@ -39,6 +39,10 @@ type Config struct {
 	Readers int
 	// GroupSize is how many commits share one transaction at most. The default is 64.
 	GroupSize int
+	// Gather is how long a transaction waits for more commits to share it, when the
+	// last one was shared by several: it trades latency under load for work that is
+	// not done. The default is 500 µs, negative means not at all.
+	Gather time.Duration
 	// CheckpointPages is how many pages of 4 KiB the write-ahead log grows to
 	// before it is moved to the database in the background. The default is 1000.
 	CheckpointPages int
@@ -67,6 +71,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.GroupSize == 0 {
 		c.GroupSize = 64
+	}
+	if c.Gather == 0 {
+		c.Gather = 500 * time.Microsecond
 	}
 	if c.CheckpointPages == 0 {
 		c.CheckpointPages = 1000

@@ -9,8 +9,13 @@ import (
 	"github.com/rouse-run/rouse"
 )
 
+// crowded is how many commits must have shared the last transaction for the next
+// one to wait for company.
+const crowded = 4
+
 // writer owns the connection that writes. Whoever has the queue's turn uses it.
 type writer struct {
+	crowd      int // of the last turn
 	store      *Store
 	conn       *sqlite3.Conn
 	stmts      statements
@@ -44,7 +49,11 @@ func newWriter(s *Store, c *sqlite3.Conn) (*writer, error) {
 // is the panic of the caller who has the turn; it ends the store, and nobody waits
 // for ever.
 func (w *writer) serve(q *queue, own *request) {
+	if w.crowd >= crowded && w.store.cfg.Gather > 0 && !own.alone {
+		<-time.After(w.store.cfg.Gather)
+	}
 	w.group = q.take(append(w.group, own), w.store.cfg.GroupSize)
+	w.crowd = len(w.group)
 	done := false
 	defer func() {
 		if !done {

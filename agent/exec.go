@@ -18,12 +18,10 @@ import (
 func (s step) gate(ctx context.Context, sc *run.Scope[State], st State, calls []rouse.ToolCall) (run.Move, error) {
 	st.Empty, st.Calls = 0, nil
 	var asks []run.Ask
-	harmless := true
 	for i, c := range calls {
 		v := s.verdict(ctx, c)
 		switch v.Action {
 		case tool.Allow:
-			harmless = harmless && s.effect(c.Name) == tool.ReadOnly
 		case tool.Ask:
 			a := permissionAsk(sc.NewID(), AskPermission, c, s.effect(c.Name), v.Reason)
 			st.Calls = append(st.Calls, CallState{Index: i, Status: CallAsked, Ask: a.ID, Reason: v.Reason})
@@ -36,7 +34,7 @@ func (s step) gate(ctx context.Context, sc *run.Scope[State], st State, calls []
 	if len(asks) == len(calls) {
 		return sc.Await(atExec, patch, asks...), nil
 	}
-	if harmless {
+	if s.harmless(calls) {
 		// Calls that only read may run before the answer is durable: should it be
 		// lost, the model is asked again and they are nothing to undo.
 		return sc.Continue(atExec, patch).Soft(), nil
@@ -131,7 +129,16 @@ func (s step) exec(ctx context.Context, sc *run.Scope[State], conv *conversation
 		return sc.Await(atExec, func(to *State) { *to = st }, asks...), nil
 	}
 	st.Calls = nil
-	return sc.Continue(atInfer, func(to *State) { *to = st }), nil
+	move := sc.Continue(atInfer, func(to *State) { *to = st })
+	if s.harmless(calls) {
+		return move.Soft(), nil // what has only been read can be read again
+	}
+	return move, nil
+}
+
+// harmless reports whether all calls only read, or will not run at all.
+func (s step) harmless(calls []rouse.ToolCall) bool {
+	return !slices.ContainsFunc(calls, func(c rouse.ToolCall) bool { return s.effect(c.Name) != tool.ReadOnly })
 }
 
 // decide applies what was decided about call i. The result is for a call that

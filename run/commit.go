@@ -127,6 +127,7 @@ func (r *runner) write(ctx context.Context, g *group) error {
 }
 
 func isDelta(ev rouse.Event) bool { return ev.Class == rouse.ClassDelta }
+func isFact(ev rouse.Event) bool  { return !isDelta(ev) }
 
 // publish hands over what was committed, with the deltas of events where they
 // belong, and then the deltas that came while it was being written.
@@ -147,7 +148,7 @@ func (r *runner) publish(events, stored []rouse.Event) {
 	}
 	r.groupMu.Lock()
 	defer r.groupMu.Unlock()
-	if !slices.ContainsFunc(r.held, func(ev rouse.Event) bool { return !isDelta(ev) }) {
+	if !slices.ContainsFunc(r.held, isFact) {
 		r.out.push(r.held...)
 		r.held = nil
 		r.holding.Store(false)
@@ -163,12 +164,15 @@ func (r *runner) hold(ctx context.Context, events []rouse.Event) {
 	r.groupMu.Lock()
 	defer r.groupMu.Unlock()
 	r.holding.Store(true)
+	first := !slices.ContainsFunc(r.held, isFact)
 	if r.held == nil {
 		r.held = make([]rouse.Event, 0, 16)
 	}
 	r.held = append(r.held, events...)
 	if r.timer != nil {
-		r.timer.Reset(HoldTime)
+		if first { // whoever waits longest decides
+			r.timer.Reset(HoldTime)
+		}
 		return
 	}
 	r.timer = time.AfterFunc(HoldTime, func() {

@@ -15,7 +15,8 @@
 //	       with the end of the round
 //
 // A run that dies continues at the last of these: an answer that was being
-// streamed is asked for again, a finished call is not.
+// streamed is asked for again, a finished call is not made again. In rounds whose
+// calls only read the first and the last may wait for each other for run.HoldTime.
 package agent
 
 import (

@@ -14,9 +14,34 @@ import (
 // way; it becomes one batch.
 type group struct {
 	events []rouse.Event
+	deltas []heldDelta
 	status rouse.Status
 	joined chan struct{} // closed when written; nil while nobody else has joined
 	err    error
+}
+
+// heldDelta is a delta that is to be handed over behind the first so many events.
+type heldDelta struct {
+	after int
+	ev    rouse.Event
+}
+
+// add appends events, behind what is held.
+func (g *group) add(held []rouse.Event, deltas []heldDelta, events []rouse.Event) {
+	for _, d := range deltas {
+		d.after += len(g.events)
+		g.deltas = append(g.deltas, d)
+	}
+	if g.events == nil {
+		g.events = held
+	} else {
+		g.events = append(g.events, held...)
+	}
+	if g.events == nil {
+		g.events = events[:len(events):len(events)]
+	} else {
+		g.events = append(g.events, events...)
+	}
 }
 
 // commit writes events durably and then publishes them. It sets their At, when
@@ -32,19 +57,16 @@ func (r *runner) commit(ctx context.Context, events []rouse.Event, status rouse.
 	r.groupMu.Lock()
 	g := r.group
 	leader := g == nil
-	switch {
-	case !leader && g.joined == nil:
+	if leader {
+		g = &group{}
+	} else if g.joined == nil {
 		g.joined = make(chan struct{})
-		fallthrough
-	case !leader:
-		g.events = append(g.events, events...)
-	case len(r.held) > 0:
-		g = &group{events: append(r.held, events...)}
-		r.held = nil
-		r.timer.Stop()
-	default:
-		g = &group{events: events[:len(events):len(events)]}
 	}
+	g.add(r.held, r.heldDeltas, events)
+	if r.held != nil {
+		r.timer.Stop()
+	}
+	r.held, r.heldDeltas = nil, nil
 	r.group = g
 	if status != "" {
 		g.status = status
@@ -75,21 +97,20 @@ func (r *runner) stamp(events []rouse.Event) {
 	}
 }
 
-// write commits a group, which may hold deltas between its events, and publishes it.
+// write commits a group and publishes it.
 func (r *runner) write(ctx context.Context, g *group) error {
-	r.mu.Lock()
-	if len(r.prelude) > 0 && len(g.events) > 0 {
-		g.events = slices.Concat(r.prelude, g.events)
-	}
-	r.mu.Unlock()
-	stored := g.events
-	if slices.ContainsFunc(stored, isDelta) {
-		stored = slices.DeleteFunc(slices.Clone(stored), isDelta)
-	}
-	if len(stored) == 0 {
-		r.publish(g.events, nil)
+	if len(g.events) == 0 {
+		r.publish(g, nil)
 		return nil
 	}
+	r.mu.Lock()
+	if n := len(r.prelude); n > 0 {
+		g.events = slices.Concat(r.prelude, g.events)
+		for i := range g.deltas {
+			g.deltas[i].after += n
+		}
+	}
+	r.mu.Unlock()
 	r.mu.Lock()
 	if r.fatal != nil {
 		r.mu.Unlock()
@@ -99,7 +120,7 @@ func (r *runner) write(ctx context.Context, g *group) error {
 	*b = Batch{
 		Thread: r.thread, Run: r.id, Revision: r.row.Revision, Epoch: r.row.Epoch,
 		Claim: r.claim, Owner: r.opt.Owner, Status: g.status,
-		Agent: r.opt.Agent, Title: r.opt.Title, Events: stored,
+		Agent: r.opt.Agent, Title: r.opt.Title, Events: g.events,
 	}
 	if b.Status == "" {
 		b.Status = rouse.StatusRunning
@@ -122,35 +143,35 @@ func (r *runner) write(ctx context.Context, g *group) error {
 	r.row.Status = b.Status
 	r.noteEnds(b.Events)
 	r.mu.Unlock()
-	r.publish(g.events, b.Events)
+	r.publish(g, b.Events)
 	return nil
 }
 
-func isDelta(ev rouse.Event) bool { return ev.Class == rouse.ClassDelta }
-func isFact(ev rouse.Event) bool  { return !isDelta(ev) }
-
-// publish hands over what was committed, with the deltas of events where they
+// publish hands over what was committed, with the deltas of the group where they
 // belong, and then the deltas that came while it was being written.
-func (r *runner) publish(events, stored []rouse.Event) {
-	if len(events) == len(stored) {
-		r.out.push(stored...)
-	} else {
-		for i, k := 0, 0; i < len(events) && k < len(stored); i++ {
-			if !isDelta(events[i]) {
-				events[i] = stored[k]
-				k++
-			}
+func (r *runner) publish(g *group, stored []rouse.Event) {
+	for k, d := range g.deltas {
+		from := 0
+		if k > 0 {
+			from = g.deltas[k-1].after
 		}
-		r.out.push(events...)
+		r.out.push(stored[from:d.after]...)
+		r.out.push(d.ev)
 	}
+	if n := len(g.deltas); n > 0 {
+		stored = stored[g.deltas[n-1].after:]
+	}
+	r.out.push(stored...)
 	if !r.holding.Load() {
 		return
 	}
 	r.groupMu.Lock()
 	defer r.groupMu.Unlock()
-	if !slices.ContainsFunc(r.held, isFact) {
-		r.out.push(r.held...)
-		r.held = nil
+	if len(r.held) == 0 {
+		for _, d := range r.heldDeltas {
+			r.out.push(d.ev)
+		}
+		r.heldDeltas = nil
 		r.holding.Store(false)
 	}
 }
@@ -164,10 +185,7 @@ func (r *runner) hold(ctx context.Context, events []rouse.Event) {
 	r.groupMu.Lock()
 	defer r.groupMu.Unlock()
 	r.holding.Store(true)
-	first := !slices.ContainsFunc(r.held, isFact)
-	if r.held == nil {
-		r.held = make([]rouse.Event, 0, 16)
-	}
+	first := len(r.held) == 0
 	r.held = append(r.held, events...)
 	if r.timer != nil {
 		if first { // whoever waits longest decides
@@ -190,7 +208,7 @@ func (r *runner) holdDelta(ev rouse.Event) bool {
 	if !r.holding.Load() {
 		return false
 	}
-	r.held = append(r.held, ev)
+	r.heldDeltas = append(r.heldDeltas, heldDelta{len(r.held), ev})
 	return true
 }
 

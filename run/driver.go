@@ -115,9 +115,6 @@ func (r *runner) before(ctx context.Context, f *frame) error {
 
 // step executes one Do and commits what it decided.
 func (r *runner) step(ctx context.Context, f *frame) error {
-	if f.ended() {
-		return nil
-	}
 	if r.replay != nil && r.replay.exhausted(f) {
 		return errReplayEnd
 	}

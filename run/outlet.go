@@ -51,12 +51,18 @@ type outlet struct {
 	spare     []rouse.Event
 }
 
+// keepQueue is how many places a drained queue keeps.
+const keepQueue = 8
+
 func newOutlet() *outlet {
 	return &outlet{queue: make([]rouse.Event, 0, 4), spare: make([]rouse.Event, 0, 4), wake: make(chan struct{}, 1)}
 }
 
 // push queues events; safe for concurrent use.
 func (o *outlet) push(evs ...rouse.Event) {
+	if len(evs) == 0 {
+		return
+	}
 	o.mu.Lock()
 	o.queue = append(o.queue, evs...)
 	o.mu.Unlock()
@@ -68,14 +74,7 @@ func (o *outlet) push(evs ...rouse.Event) {
 
 // direct hands one event to the consumer at once, behind those that are queued.
 func (o *outlet) direct(ev rouse.Event) {
-	o.mu.Lock()
-	if len(o.queue) > 0 {
-		o.queue = append(o.queue, ev)
-		o.mu.Unlock()
-		o.drain()
-		return
-	}
-	o.mu.Unlock()
+	o.drain()
 	o.hand(ev)
 }
 
@@ -94,7 +93,9 @@ func (o *outlet) drain() {
 			o.hand(batch[i])
 		}
 		clear(batch)
-		o.spare = batch
+		if o.spare = batch; cap(batch) > keepQueue {
+			o.spare = nil // a run in flight is not to hold memory for a rush that is over
+		}
 	}
 }
 

@@ -43,18 +43,19 @@ type runner struct {
 	base     int64        // of run.started, when the run was rebuilt from the journal
 	fresh    bool         // the thread begins with this run: it has no history
 
-	canHold  bool // the journal is slow enough for soft moves to matter
-	groupMu  sync.Mutex
-	group    *group
-	holding  atomic.Bool // deltas must wait behind what is held
-	held     []rouse.Event
-	flushing sync.WaitGroup
-	timer    *time.Timer
-	unhold   func() error
-	writing  chan struct{} // holds a token while a commit is being written
-	batch    Batch         // guarded by writing
-	sum      summer        // guarded by writing
-	answerMu sync.Mutex
+	canHold    bool // the journal is slow enough for soft moves to matter
+	groupMu    sync.Mutex
+	group      *group
+	holding    atomic.Bool // deltas must wait behind what is held
+	held       []rouse.Event
+	heldDeltas []heldDelta
+	flushing   sync.WaitGroup
+	timer      *time.Timer
+	unhold     func() error
+	writing    chan struct{} // holds a token while a commit is being written
+	batch      Batch         // guarded by writing
+	sum        summer        // guarded by writing
+	answerMu   sync.Mutex
 }
 
 type interval struct{ from, to time.Time }

@@ -28,9 +28,13 @@ type heldDelta struct {
 
 // add appends events, behind what is held.
 func (g *group) add(held []rouse.Event, deltas []heldDelta, events []rouse.Event) {
-	for _, d := range deltas {
-		d.after += len(g.events)
-		g.deltas = append(g.deltas, d)
+	for i := range deltas {
+		deltas[i].after += len(g.events)
+	}
+	if g.deltas == nil {
+		g.deltas = deltas
+	} else {
+		g.deltas = append(g.deltas, deltas...)
 	}
 	if g.events == nil {
 		g.events = held
@@ -150,18 +154,7 @@ func (r *runner) write(ctx context.Context, g *group) error {
 // publish hands over what was committed, with the deltas of the group where they
 // belong, and then the deltas that came while it was being written.
 func (r *runner) publish(g *group, stored []rouse.Event) {
-	for k, d := range g.deltas {
-		from := 0
-		if k > 0 {
-			from = g.deltas[k-1].after
-		}
-		r.out.push(stored[from:d.after]...)
-		r.out.push(d.ev)
-	}
-	if n := len(g.deltas); n > 0 {
-		stored = stored[g.deltas[n-1].after:]
-	}
-	r.out.push(stored...)
+	r.out.pushMixed(stored, g.deltas)
 	if !r.holding.Load() {
 		return
 	}
@@ -186,6 +179,9 @@ func (r *runner) hold(ctx context.Context, events []rouse.Event) {
 	defer r.groupMu.Unlock()
 	r.holding.Store(true)
 	first := len(r.held) == 0
+	if first {
+		r.held = make([]rouse.Event, 0, 8)
+	}
 	r.held = append(r.held, events...)
 	if r.timer != nil {
 		if first { // whoever waits longest decides
@@ -207,6 +203,9 @@ func (r *runner) holdDelta(ev rouse.Event) bool {
 	defer r.groupMu.Unlock()
 	if !r.holding.Load() {
 		return false
+	}
+	if r.heldDeltas == nil {
+		r.heldDeltas = make([]heldDelta, 0, 8)
 	}
 	r.heldDeltas = append(r.heldDeltas, heldDelta{len(r.held), ev})
 	return true

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -59,12 +60,21 @@ func newOutlet() *outlet {
 }
 
 // push queues events; safe for concurrent use.
-func (o *outlet) push(evs ...rouse.Event) {
-	if len(evs) == 0 {
+func (o *outlet) push(evs ...rouse.Event) { o.pushMixed(evs, nil) }
+
+// pushMixed queues events with deltas between them; safe for concurrent use.
+func (o *outlet) pushMixed(events []rouse.Event, deltas []heldDelta) {
+	if len(events)+len(deltas) == 0 {
 		return
 	}
 	o.mu.Lock()
-	o.queue = append(o.queue, evs...)
+	o.queue = slices.Grow(o.queue, len(events)+len(deltas))
+	from := 0
+	for _, d := range deltas {
+		o.queue = append(append(o.queue, events[from:d.after]...), d.ev)
+		from = d.after
+	}
+	o.queue = append(o.queue, events[from:]...)
 	o.mu.Unlock()
 	select {
 	case o.wake <- struct{}{}:

@@ -147,7 +147,9 @@ func (r *runner) write(ctx context.Context, g *group) error {
 	r.row.Status = b.Status
 	r.noteEnds(b.Events)
 	r.mu.Unlock()
-	r.publish(g, b.Events)
+	stored := b.Events
+	b.Events = nil // nothing keeps them alive while the run goes on
+	r.publish(g, stored)
 	return nil
 }
 

@@ -24,7 +24,7 @@ type Journal interface {
 	//
 	// Errors: CodeConflict when the revision differs or the run exists already,
 	// CodeFenced when the epoch differs, CodeBusy when another run of the thread
-	// is open (running or waiting), CodeNotFound when there is no such run,
+	// is open (running or waiting), CodeNotFound when the thread has no such run,
 	// CodeStorage when it could not be written. After an error nothing has
 	// changed, unless the code is CodeUncertain: then it is not known.
 	Commit(ctx context.Context, b *Batch) error

@@ -56,7 +56,7 @@ type outlet struct {
 const keepQueue = 8
 
 func newOutlet() *outlet {
-	return &outlet{queue: make([]rouse.Event, 0, 4), spare: make([]rouse.Event, 0, 4), wake: make(chan struct{}, 1)}
+	return &outlet{queue: make([]rouse.Event, 0, 4), wake: make(chan struct{}, 1)}
 }
 
 // push queues events; safe for concurrent use.

@@ -55,7 +55,11 @@ func (g *group) add(held []rouse.Event, deltas []heldDelta, events []rouse.Event
 // already true, so it is written even when the run is being canceled.
 func (r *runner) commit(ctx context.Context, events []rouse.Event, status rouse.Status) error {
 	if r.replay != nil {
-		return r.replay.commit(r, events, status)
+		err := r.replay.commit(r, events, status)
+		if err != nil {
+			r.noteFatal(err)
+		}
+		return err
 	}
 	r.stamp(events)
 	r.groupMu.Lock()

@@ -203,7 +203,6 @@ func (r *runner) move(ctx context.Context, f *frame, mv Move) error {
 		events = append(events, newEvent(f, rouse.ClassFact, rouse.EventRunFinished, FinishedData{Status: status, Output: output, Spent: r.spent(f)}))
 	}
 	if err := r.commitMove(ctx, events, status, mv.soft); err != nil {
-		r.noteFatal(err)
 		return err
 	}
 	if publish != nil {
@@ -396,7 +395,6 @@ func (r *runner) fail(ctx context.Context, f *frame, err error, how failedData) 
 		events = append(events, newEvent(f, rouse.ClassFact, rouse.EventRunFinished, FinishedData{Status: status, Error: &d, Spent: r.spent(f)}))
 	}
 	if err := r.commit(ctx, events, status); err != nil {
-		r.noteFatal(err)
 		return err
 	}
 	for _, c := range frames {

@@ -137,7 +137,6 @@ func uncertain(key string) error {
 func (r *runner) intend(ctx context.Context, f *frame, e Effect) error {
 	ev := rouse.Event{Path: f.path, Class: rouse.ClassFact, Type: rouse.EventToolIntent, Key: e.Key, Data: e.Intent}
 	if err := r.commit(ctx, []rouse.Event{ev}, ""); err != nil {
-		r.noteFatal(err)
 		return err
 	}
 	f.mu.Lock()
@@ -167,11 +166,7 @@ func (r *runner) receive(ctx context.Context, f *frame, ev rouse.Event, last boo
 		return nil
 	}
 	if es == nil {
-		if err := r.commit(ctx, []rouse.Event{ev}, ""); err != nil {
-			r.noteFatal(err)
-			return err
-		}
-		return nil
+		return r.commit(ctx, []rouse.Event{ev}, "")
 	}
 	return es.receive(ctx, r, ev)
 }
@@ -214,7 +209,6 @@ func (es *eachState) receive(ctx context.Context, r *runner, ev rouse.Event) err
 		err := r.commit(ctx, batch, "")
 		es.mu.Lock()
 		if err != nil {
-			r.noteFatal(err)
 			return err
 		}
 	}

@@ -19,11 +19,11 @@ export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 
 step = @printf '\n== %s (%s)\n' '$(1)' "$$(date +%T)"
 
-.PHONY: test check deps build vet tidy lint vuln budgets race fmt help
+.PHONY: test check deps build vet tidy lint vuln budgets race kill fmt help
 
 test: deps check ## install what is missing, then run every check
 
-check: build vet tidy lint vuln budgets race ## every check: what "done" means
+check: build vet tidy lint vuln budgets race kill ## every check: what "done" means
 	$(call step,all checks passed)
 
 deps: ## install what the checks need (Debian packages)
@@ -56,6 +56,10 @@ budgets: ## print the table of sizes and their caps
 race: ## all tests: race detector, shuffled; the import graph and the budgets are tests too
 	$(call step,go test -race -shuffle=on)
 	@go test -race -shuffle=on -timeout 15m ./...
+
+kill: ## SIGKILL at every fault point and at 200 random moments, without the race detector
+	$(call step,kill -9)
+	@go test -count=1 -timeout 10m -run '^TestKill' ./cmd/rouse ./store/sqlite
 
 fmt: $(GOLANGCI) ## format the code
 	@$(GOLANGCI) fmt ./...

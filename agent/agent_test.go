@@ -1,10 +1,12 @@
 package agent_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -442,6 +444,24 @@ func TestEmptyPromptsAreRefused(t *testing.T) {
 	for _, want := range []string{"model", "max_rounds", "parallel"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}
+
+func TestOperatorsAreToldOfAPanicWithItsStack(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	b := newBench(t, func(c *agent.Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) }, mock.Rule{Prompt: "go", Sequence: []any{
+		mock.Calls(call("1", "crash", textIn{}), call("2", "fail", textIn{})), "done",
+	}})
+	r := b.start("", "go")
+	b.wait(r)
+	if got := log.String(); strings.Count(got, "a tool panicked") != 1 || !strings.Contains(got, "agent_test.go") || !strings.Contains(got, r.ID()) {
+		t.Errorf("the log says %q", got)
+	}
+	for ev, err := range b.journal.Read(t.Context(), run.Query{Thread: r.Thread()}) {
+		if err != nil || strings.Contains(string(ev.Data), "agent_test.go") {
+			t.Errorf("event %s shows the stack (%v)", ev.Type, err)
 		}
 	}
 }

@@ -157,7 +157,7 @@ func (a *app) build(ctx context.Context, st store.Store, p pinned) (*built, erro
 	if err != nil {
 		return nil, err
 	}
-	return assemble(st, p, p.Root, m)
+	return a.assemble(st, p, p.Root, m)
 }
 
 // buildReplay makes the same agent for a replay: its model refuses to be asked,
@@ -167,12 +167,12 @@ func (a *app) buildReplay(st store.Store, p pinned) (*built, error) {
 	if err != nil {
 		return nil, err
 	}
-	return assemble(st, p, dir, refuser{})
+	return a.assemble(st, p, dir, refuser{})
 }
 
 // assemble builds the agent. Only its own words, tools and name of the model are
 // seen by the model and so by a replay; root is where the tools work.
-func assemble(st store.Store, p pinned, root string, m model.Model) (*built, error) {
+func (a *app) assemble(st store.Store, p pinned, root string, m model.Model) (*built, error) {
 	b := &built{pin: p}
 	var err error
 	if b.meta, err = p.meta(); err != nil {
@@ -192,7 +192,7 @@ func assemble(st store.Store, p pinned, root string, m model.Model) (*built, err
 	_, name := splitModel(p.Model)
 	b.Agent, err = agent.New(agent.Config{
 		Name: p.Agent.Name, Model: m, ModelName: name, System: p.Agent.System,
-		Tools: set, Gate: tool.GateFunc(tool.AskUnlessReadOnly), MaxRounds: p.Agent.MaxRounds, Keeper: st,
+		Tools: set, Gate: tool.GateFunc(tool.AskUnlessReadOnly), MaxRounds: p.Agent.MaxRounds, Keeper: st, Log: a.log,
 	})
 	if err != nil {
 		return nil, join(err, b.close())
